@@ -27,13 +27,13 @@ _ANEW = (
 
 
 def _is_fault(error: BaseException) -> bool:
-    """Return whether an error is a fault of the file or the disk, not of an SQL statement."""
+    """Return whether an error is a fault of the file or the disk, not a wrong use of `sqlite3`."""
     ours = (sqlite3.ProgrammingError, sqlite3.NotSupportedError)
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, ours)
 
 
 _LONGEST = 500
-"""The longest path in bytes. SQLite accepts 512 for its other files, which add `-journal`, `-wal`, …"""
+"""The longest path in bytes. SQLite's limit is 512, also with `-journal` or `-wal` appended."""
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
@@ -42,7 +42,16 @@ def _code(error: BaseException) -> int:
 
 
 class Database:
-    """A connection that all threads use; faults of the file or the disk raise StoreError."""
+    """A connection that all threads use; faults of the file or the disk raise StoreError.
+
+    Args:
+        path: the database file; it is created if it does not exist.
+        schema: the SQL statements that create the tables, separated by `;` and a newline.
+        version: the version of the schema, which is stored in the file.
+
+    Raises:
+        StoreError: the file cannot be opened, or has another version of the schema.
+    """
 
     def __init__(self, path: Path, schema: str, version: int) -> None:
         self._path, self._lock = path, threading.RLock()
@@ -69,8 +78,8 @@ class Database:
     def _open(self, alone: bool = False) -> None:
         """Open the file; if `alone` is true, for this process only.
 
-        A WAL that several processes share needs a file for shared memory, for which a full disk has no space. A process
-        that opens the database alone needs none, and can read and remove records even then."""
+        Several processes share a WAL through a `-shm` file, for which a full disk has no space. A process that opens
+        the database alone needs no such file, so it can read and remove records even on a full disk."""
         self._db = sqlite3.connect(self._path, timeout=_PATIENCE_S, check_same_thread=False, isolation_level=None)
         if alone:
             self._db.execute("pragma locking_mode = exclusive")
@@ -78,7 +87,7 @@ class Database:
         self._db.execute("pragma synchronous = normal")
 
     def _use_wal(self) -> None:
-        # SQLite's timeout covers waiting for a process that has the file open alone, but not for one that creates it.
+        # SQLite's timeout covers a wait for a process that has opened the file alone, but not for one that creates it.
         end = time.monotonic() + _PATIENCE_S
         while True:
             try:

@@ -47,7 +47,7 @@ def refused(error: OSError) -> StoreError:
 def unwritable(store: Path, error: OSError) -> StoreError:
     """Return the error for a store that cannot be written.
 
-    The error ends the run instead of failing one case, because every case would fail in the same way."""
+    The returned error ends the run instead of failing one case, because every case would fail in the same way."""
     file = error.filename2 or error.filename  # for a rename, the new name
     there = next(place for place in (store, *store.parents) if place.exists())  # the store may not exist yet
     free = _free(os.statvfs(there)) if is_full(error) else None
@@ -60,7 +60,7 @@ def unwritable(store: Path, error: OSError) -> StoreError:
 
 
 def check(place: Path, said: str = "") -> None:
-    """Raise DiskFull if the disk is full; call this before recording a failure that it may have caused.
+    """Raise DiskFull if the disk is full. Call this before recording a failure, which may have this cause.
 
     Args:
         place: a path on the disk.

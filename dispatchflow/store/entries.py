@@ -14,7 +14,7 @@ from dispatchflow.timing.statistics import NOISY, disturbed, noisy
 
 
 class Source(Protocol):
-    """The queries that entries use, implemented by `records.Records`."""
+    """The queries that the classes of this file use; `records.Records` implements them."""
 
     def get(self, key: Key) -> Record | None: ...
 
@@ -28,9 +28,10 @@ class Source(Protocol):
 
 
 def named_files(outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-    """Return those outputs that the compiler reads as files beside the module.
+    """Return the outputs that the compiler reads as files next to the module: name → digest.
 
-    The name of such a file is the digest of its content and a suffix; no other output's name has a dot."""
+    The name of such a file is the digest of its content and a suffix, `DIGEST.SUFFIX`. No other output's name has a
+    dot."""
     return {name: digest for name, digest in outputs.items() if "." in name}
 
 
@@ -51,14 +52,14 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class RecordHead(msgspec.Struct, frozen=True, dict=True):
-    """The columns of a record that planning reads: success, and what later keys depend on.
+    """The columns of a record that planning reads: success, and the digests that enter later keys.
 
     Planning reads thousands of records, so the other columns are read on first use."""
 
     key: Key
     ok: bool
     code: Digest | None
-    """A compile's code digest, or the digest of a verification's runtime; see `runtime`."""
+    """The code digest of a compile, or the runtime's digest of a verification; None for other records."""
     outputs_json: str
     records: Source
 
@@ -75,7 +76,8 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
     @property
     def runtime(self) -> Digest | None:
         """The digest of the runtime with which a verification ran; None for other records."""
-        known: Digest | None = self.code or self.facts.get("runtime_digest")  # older stores have it in the facts only
+        # Older versions of dispatchflow recorded it only as a fact.
+        known: Digest | None = self.code or self.facts.get("runtime_digest")
         return known
 
     @property
@@ -143,14 +145,14 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
     def noisy_above(self, limit: float) -> bool:
         """Return whether the median's relative uncertainty exceeds `limit`, or too many blocks were disturbed.
 
-        For the default limit, `status` has the answer already, and the blocks are not read."""
+        For the default limit, the answer comes from `status`, without reading the blocks."""
         if limit == NOISY or self.status == "failed":
             return self.status == "noisy"
         return self.disturbed or noisy(self.blocks_ns, limit)
 
     @property
     def disturbed(self) -> bool:
-        """Whether too many blocks waited for a CPU, so that even a small interval may be wrong."""
+        """Whether too many blocks waited for a CPU, so that even a median with a small interval may be wrong."""
         return disturbed(self.conditions.get("disturbed_blocks") or 0, len(self.blocks_ns))
 
     @property
@@ -171,7 +173,7 @@ class Reader(Protocol):
 
 
 class Tables(Reader, Protocol):
-    """The queries that `engine.resolver` uses, implemented by `records.Records`."""
+    """The queries that `engine.resolver` uses; `records.Records` implements them."""
 
     def measurements(self, key: Key) -> Iterator[Measurement]: ...
 
@@ -191,7 +193,7 @@ class Snapshot:
         self._records = records
         self._rows, self._measured = records.everything()
         self._found: dict[Key, RecordHead] = {}
-        """The heads returned so far: one object for each key, so that its other columns are read only once."""
+        """The heads returned so far: a key always gets the same one, which reads other columns only once."""
 
     def found(self, key: Key) -> RecordHead | None:
         if (found := self._found.get(key)) is None and (row := self._rows.get(key)) is not None:

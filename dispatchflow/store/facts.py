@@ -1,4 +1,4 @@
-"""The facts of records: what an action found, besides its outputs."""
+"""The facts of records: values that an action found besides its outputs, such as a compile's time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Facts(TypedDict, total=False):
     limit: tuple[str, float]
     """The name and value of the limit that a tool hit. The action is tried again under a higher limit."""
     repeatable: bool
-    """Whether the action would fail in the same way again; if not, the next run tries it again."""
+    """Whether the action would fail again in the same way; if False, the next run tries it again."""
 
     # --- emit, of a user's module
     name: str
@@ -27,7 +27,7 @@ class Facts(TypedDict, total=False):
     asks: Sequence[str]
     """The configurations that the module itself requests (`iree.configurations.requested_by`)."""
     stored: Sequence[str]
-    """The globals to which the module's functions store, except when the module is loaded."""
+    """The globals to which the module's functions store; stores by initializers do not count."""
     imported: Mapping[str, Any]
     """The opsets, importer and conversions of an imported model."""
 
@@ -41,11 +41,11 @@ class Facts(TypedDict, total=False):
     code_digest: Digest
     code_bytes: int
     applied: str | None
-    """The applied configuration of each dispatch, as text."""
+    """The configurations that the compiler applied to the dispatches, as one text."""
     dispatches: Sequence[tuple[str, str]]
     """The name and the applied configuration of each dispatch."""
     doubt: str
-    """The warning that a compile with more flags did not give the case's own code."""
+    """The warning that a compile with additional flags (`recompile`) gave other code than the case's own."""
 
     # --- verify
     verification: str

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PATIENCE_S = 1.0
-"""A process that waits longer reports which process it waits for."""
+"""The time in seconds after which a waiting process reports which process it waits for."""
 _AGAIN_S, _SAME_S = 5.0, 60.0
 
 UNSEEN = "a process that is not visible from here, perhaps in another container"
@@ -29,8 +29,8 @@ class Holder(NamedTuple):
 def of(descriptor: int) -> list[Holder]:
     """Return the processes that hold the flock on an open file or directory.
 
-    Processes of another PID namespace are not listed. The list is empty if the kernel or the file system does not
-    report holders. One such file system is btrfs, whose files are listed under another device."""
+    Processes of another PID namespace are missing from the list. The list is empty if /proc/locks does not show the
+    holders; on btrfs, for example, it shows another device number than the file's."""
     status = os.fstat(descriptor)
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     found = []
@@ -62,7 +62,7 @@ def named(process: int) -> str:
 def is_ours(process: int) -> bool:
     """Return whether the process with this PID is another run of dispatchflow.
 
-    A PID from another container belongs here to an unrelated process, or to none."""
+    A PID from another container means an unrelated process here, or none."""
     with suppress(OSError):
         words = Path(f"/proc/{process}/cmdline").read_bytes()
         return process != os.getpid() and (b"doit" in words or b"dispatchflow" in words)
@@ -87,7 +87,7 @@ def say(line: str) -> None:
 def report_while_waiting(whom: Callable[[], str | None]) -> Iterator[None]:
     """Log the result of `whom` every few seconds while the body runs, first after `PATIENCE_S`.
 
-    Nothing is logged if the result is None."""
+    Nothing is logged if `whom` returns None."""
     done = threading.Event()
 
     def report() -> None:

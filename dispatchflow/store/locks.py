@@ -23,7 +23,7 @@ def locked(
 ) -> Iterator[None]:
     """Hold the flock of a file or a directory; a missing file is created, and never removed.
 
-    `whom` is called while this process waits: it gets the open descriptor and returns a line to log, which names the
+    While this process waits, `whom` is called with the open descriptor. It returns a line to log, which names the
     process that holds the lock, or None."""
     descriptor, kind = _opened(path), fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
@@ -38,14 +38,16 @@ def locked(
 
 
 def others(descriptor: int) -> list[holders.Holder] | None:
-    """Return the other processes that hold a file's lock; None if only this process holds it."""
+    """Return the other processes that hold a file's lock; None if only this process holds it.
+
+    The list is empty if no holder is visible from here."""
     found = holders.of(descriptor)
     rest = [holder for holder in found if holder.process != os.getpid()]
     return None if found and not rest else rest
 
 
 class Claims:
-    """Locks on keys on which an invocation works for a long time; a claim never waits."""
+    """Locks on the keys of actions that take an invocation a long time. Taking a claim never waits."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _opened(path)
@@ -62,7 +64,9 @@ class Claims:
         self._set(fcntl.F_UNLCK, key)
 
     def holder(self, key: str) -> int:
-        """Return the PID of the process that holds a key, in its own PID namespace; 0 if the key is free."""
+        """Return the PID of the process that holds a key; 0 if the key is free.
+
+        The PID is from the holder's PID namespace, which may be another one."""
         request = _range(fcntl.F_WRLCK, _position(key) + 1, _A_KEY - 1)
         kind, _, start, _, _ = struct.unpack(_FLOCK, fcntl.fcntl(self._descriptor, fcntl.F_OFD_GETLK, request))
         return 0 if kind == fcntl.F_UNLCK else start - _position(key)
@@ -80,7 +84,9 @@ class Claims:
 
 
 _A_KEY = 2**23
-"""The number of bytes reserved for each key, of which the holder locks byte PID; PIDs are up to 2**22."""
+"""The number of bytes in the lock file for each key.
+
+The holder locks the first of these bytes, and the byte whose offset is the holder's PID. PIDs are up to 2**22."""
 
 
 def _position(key: str) -> int:
@@ -100,9 +106,10 @@ class Users:
         self._descriptor = _opened(path)
 
     def join(self, waiting: Callable[[int], None]) -> None:
-        """Share the lock until this process ends, as threads may still write objects after an interrupt.
+        """Share the lock until this process ends.
 
-        `waiting` is called if this method must wait for a `clean`; its argument is always 0."""
+        The lock is not released earlier, because threads may still write objects after an interrupt. If this method
+        must wait for a `clean`, it first calls `waiting` with the argument 0."""
         self._take(fcntl.F_RDLCK, os.getpid(), 1, waiting)
 
     @contextmanager
@@ -147,8 +154,8 @@ def _opened(path: Path) -> int:
 class MachineLock:
     """A lock on the machine: a measurement holds it exclusively; other work, of any user, shares it.
 
-    Before the lock, a process takes a second lock, the turnstile. A process that waits to measure holds the turnstile,
-    so that no other work begins in the meantime."""
+    Before this lock, each process takes a second lock, the turnstile. Other work releases the turnstile at once. A
+    process that waits to measure keeps it, so that no other work begins in the meantime."""
 
     def __init__(self, store: Path) -> None:
         shared = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
@@ -195,8 +202,8 @@ _mine = _Mine()
 def _holder_in_words(place: Path, waiting: int) -> str | None:
     """Describe the process that this process waits for; None if only its own threads hold the locks.
 
-    That process holds the lock of `place`, or it holds the turnstile (`waiting` is its descriptor) and waits for the
-    lock of `place`."""
+    The described process holds the lock of `place`. If no process does, it holds the turnstile, whose open descriptor
+    is `waiting`, and waits for the lock of `place`."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiling or verifying"

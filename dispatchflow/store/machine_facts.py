@@ -39,7 +39,7 @@ class MachineFacts:
 
     @cached_property
     def unusable(self) -> str | None:
-        """The reason why nothing can be kept here; None if no reason is known before the first write."""
+        """The reason why no facts can be kept in this directory; None if none is known before the first write."""
         if self.root is None:
             return "there is no home directory"
         try:
@@ -58,7 +58,8 @@ class MachineFacts:
     def revise(self, name: str, revised: Callable[[str | None], str]) -> str | None:
         """Replace a value by `revised(value)` and return the new value; None if it cannot be kept.
 
-        The directory is locked meanwhile, so that no other process changes the value."""
+        `revised` gets None if there is no value. The directory is locked until the new value is written, so that no
+        other process changes the value in the meantime."""
         if self.root is None or self.unusable:
             return None
         path = self._path(self.root, name)
@@ -84,7 +85,7 @@ class MachineFacts:
         return None
 
     def keep(self, digest: Digest, content: Path) -> None:
-        """Copy an object from the file `content`, if it does not exist here yet and can be kept."""
+        """Copy an object from the file `content` into this directory, unless it exists or cannot be kept."""
         if self.root is None or self.unusable or (path := self._object(self.root, digest)).exists():
             return
         with suppress(OSError):

@@ -17,7 +17,7 @@ from dispatchflow.store.schema import HELD, SCHEMA, VERSION
 from dispatchflow.timing.statistics import median
 
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
-"""The number of lookups by key for each case, and the rows that a scan reads in the time of a lookup."""
+"""The number of lookups by key for each case, and of rows that a scan reads in the time of one lookup."""
 
 _NEWEST = 4000
 """The number of measurements from which sensitivities are computed; reading them takes tens of ms."""
@@ -35,7 +35,7 @@ class Records(Database):
         super().__init__(path, SCHEMA, VERSION)
 
     def _begin(self) -> None:
-        # Row numbers begin at the time in units of about 1 µs, above the numbers of all rows in older Parquet files.
+        # Row numbers begin at the present time in units of about 1 µs, so they exceed those in older Parquet files.
         self._db.execute("insert into remembered values ('first_row', ?)", (str(int(time.time()) << 20),))
 
     # --- actions
@@ -85,9 +85,9 @@ class Records(Database):
         return [StoredRecord(key, stage, at, self.value(outputs), *made) for key, stage, at, outputs, *made in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Delete the records `keys`, and sync to disk.
+        """Delete the records with these keys, and sync to disk.
 
-        The caller then removes the objects `digests`; a power failure must not bring back records of these."""
+        The caller then removes the objects `digests`; a power failure must not restore records that refer to them."""
         with self._lock:
             self._db.execute("pragma synchronous = full")
             try:
@@ -118,7 +118,7 @@ class Records(Database):
             return [str(error.facts.get("found", error.problem))]
 
     def require_sound(self) -> None:
-        """Call this before a missing row is taken as absent: SQLite may silently skip a damaged page's rows.
+        """Check the file. Call this before treating a row as absent: SQLite may silently skip damaged pages.
 
         Raises:
             StoreError: SQLite finds a fault in the file.
@@ -131,12 +131,12 @@ class Records(Database):
         return int(self._all("select count(distinct name) from latest")[0][0])
 
     def name_of(self, key: Key) -> str | None:
-        """Return the name of a case of which a stage last ran with this key; None if there is no such case."""
+        """Return the name of a case, one of whose stages last ran with this key; None if there is none."""
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Set a case's latest keys, stage → key; `shown` is view → identity of the row that the view shows."""
+        """Set a case's latest keys (stage → key), and the row that each view shows (view → identity)."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -147,7 +147,7 @@ class Records(Database):
         return dict(self._all("select stage, key from latest where name = ?", name))
 
     def costs(self, protocol: str) -> dict[str, float]:
-        """Return stage → mean seconds of an action; for `profile`, of a measurement under this protocol id."""
+        """Return stage → mean seconds of an action. `profile` counts measurements under this protocol id."""
         took = "select sum(b.cost_s) / count(distinct m.id) from block b join measurement m on m.id = b.measurement"
         blocks = self._all(f"{took} where json_extract(m.ingredients, '$.protocol') = ?", protocol)[0][0]
         stages = dict(self._all("select stage, avg(cost_s) from record where ok group by stage"))
@@ -219,7 +219,7 @@ class Records(Database):
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
-        """Return a reader for planning this number of cases; for many cases, it reads all rows at once."""
+        """Return a reader for planning this number of cases; a reader for many cases reads all rows at once."""
         size = self._all("select coalesce(max(id), 0) from record")[0][0]
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
@@ -250,7 +250,7 @@ class Records(Database):
         )
 
     def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str, part: str | None = None) -> int:
-        """Add those rows (name → (identity, content)) that differ from the name's newest; return how many."""
+        """Add the rows (name → (identity, content)) that differ from the name's newest; return how many."""
         added = 0
         with self._transaction():
             for name, (identity, content) in rows.items():

@@ -1,4 +1,4 @@
-"""Count the store's objects by kind, and decide which objects and records a clean removes."""
+"""Count the store's objects by kind; decide which objects and records `doit store clean` removes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class StoredRecord:
     """When it was recorded, in seconds since 1970."""
     outputs: Mapping[str, Digest]
     made_from: str | None = None
-    """The ingredient it was made from, a module's digest or a compile's key; None if there is neither."""
+    """The ingredient that it was made from: a module's digest or a compile's key; None if neither."""
     version: str | int | None = None
-    """The ingredient that names dispatchflow's code: a version, or a digest of source files; or None."""
+    """The ingredient for dispatchflow's code, a version or a digest of source files; None if neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ def tally(sizes: Mapping[Digest, int], kind_of: Mapping[Digest, str]) -> dict[st
 def made_since(held: Iterable[StoredRecord], days: int, now: float) -> set[Key]:
     """Return the keys of the records that were made in the last `days` days before `now`.
 
-    When a record was last used is unknown, because a run that executes nothing writes nothing."""
+    `now` is in seconds since 1970. The time of the last use is unknown, because a run that only reads a record writes
+    nothing."""
     return {record.key for record in held if now - record.at <= days * _DAY_S}
 
 
@@ -78,12 +79,19 @@ def removal(
 ) -> Removal:
     """Return the objects and records that a clean removes.
 
-    Objects that no record refers to are always removed. If `keep` or `limit_bytes` is given, other objects are removed
-    too, except those that a record in `keep` refers to. Without a limit, all of them are removed; with a limit, the
-    oldest are removed until all remaining objects have at most `limit_bytes`.
+    Objects that no record refers to are always removed. Other objects are removed only if `keep` or `limit_bytes` is
+    given: all if there is no limit, otherwise the oldest, until the remaining objects have at most `limit_bytes`.
+    Objects that a record in `keep` refers to are never chosen for removal.
 
-    An object is as old as the newest record that refers to it. If an object is removed, the records that refer to it
-    are removed too, and then all objects that no record refers to any longer."""
+    The age of an object is that of the newest record that refers to it. If an object is removed, the records that refer
+    to it are removed too, and then the objects that no record refers to any longer.
+
+    Args:
+        sizes: all objects of the store → size in bytes.
+        held: all records that refer to objects.
+        keep: the keys of the records whose objects are kept.
+        limit_bytes: the largest total size of the remaining objects.
+    """
     records: dict[Digest, list[StoredRecord]] = {}
     for record in held:
         for digest in set(record.outputs.values()):

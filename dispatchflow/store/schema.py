@@ -13,7 +13,7 @@ remembered    name → value: facts that are expensive to find out
 
 VERSION = 4
 
-# The indexes are covering: planning reads only them, and never loads the wide rows of the tables.
+# The indexes have all columns that planning reads, so that it never loads the wide rows of the tables.
 SCHEMA = """
 create table record (
   id integer primary key, key text not null, stage text not null, ok integer not null, reason text,
@@ -46,4 +46,4 @@ select key, stage, at, outputs,
   coalesce(json_extract(ingredients, '$.source'), json_extract(ingredients, '$.version'))
 from record where outputs <> '{}'
 """
-"""The query for the columns of `retention.StoredRecord`, of all records that refer to objects."""
+"""The query for all records that refer to objects, with the columns of `retention.StoredRecord`."""

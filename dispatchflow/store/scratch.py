@@ -1,7 +1,7 @@
 """Private directories, each locked by the process that uses it; unlocked directories can be removed.
 
-A lock shows that a directory is in use even if the processes are in different containers; a PID in the directory's name
-would not. The kernel releases the lock when the process ends, and tools do not inherit it (close-on-exec)."""
+A lock also shows to processes in other containers that a directory is in use; a PID in its name would not. The kernel
+releases the lock when the process ends. Tools that the process starts do not inherit the lock (close-on-exec)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _locked_directory(parent: Path) -> tuple[Path, int]:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the directories in `parent` that killed processes left."""
+    """Remove the directories in `parent` that killed processes left behind."""
     for path in parent.iterdir():
         with suppress(OSError):  # in use; not a directory; another user's; removed by another process just now
             descriptor = _opened(path)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 ABSENT = "absent"
 
 See = Callable[[str], str]
-"""A function that returns the stamp of a path, and may record both to find later changes of the file."""
+"""A function that returns the stamp of a path, and may record path and stamp to find later changes."""
 
 
 def stamp(path: str) -> str:

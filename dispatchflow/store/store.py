@@ -27,7 +27,8 @@ from dispatchflow.store import disk, holders, scratch
 from dispatchflow.store.locks import Claims, MachineLock, Users, locked, others
 from dispatchflow.store.records import Records
 
-# File systems that are refused: SQLite's WAL needs shared memory, and flock works within one machine's kernel.
+# Network file systems, which are refused: SQLite's WAL needs memory that all processes share, and flock must exclude
+# processes of all machines.
 _NETWORK = {
     "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "vboxsf",
     "fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.glusterfs", "fuse.ceph", "fuse.juicefs",
@@ -109,7 +110,7 @@ class Store:
         raise UnreadableObject("an object cannot be read", {"file": path, "found": found}, hint)
 
     def objects(self) -> dict[Digest, int]:
-        """Return object → size in bytes; other files in `objects/` are logged, and never removed."""
+        """Return object → size in bytes. Other files in `objects/` are logged, and are never removed."""
         found = {}
         for folder in (self.root / "objects").iterdir():
             if not _FOLDER.fullmatch(folder.name) or not folder.is_dir():
@@ -146,8 +147,8 @@ class Store:
     def place(self, folder: Path, objects: Mapping[str, Digest]) -> None:
         """Create links to objects in `folder`, where a tool runs; `objects` is link's name → digest.
 
-        The tool's command line then has no path of the store. A tool could interpret characters of such a path
-        (`--module=` ends a path at an @), and without one a user can repeat the command line elsewhere."""
+        With links, the tool's command line has no path of the store. A tool could interpret characters of such a path:
+        `--module=` ends a path at an @. A user can also repeat a command line without such a path elsewhere."""
         with self.writing():
             for name, digest in objects.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -162,7 +163,7 @@ class Store:
         return digest
 
     def put_file(self, path: Path) -> Digest:
-        """Move a file from a scratch directory into the store, if the object does not exist yet."""
+        """Move a file from a scratch directory into the store, unless the object exists; return its digest."""
         digest = digest_file(path)
         if self._found(digest) != digest:
             with self.writing():
@@ -182,10 +183,10 @@ class Store:
         return self._entering(scratch.directory(self.root / "tmp"))
 
     def lock(self, key: Key) -> AbstractContextManager[None]:
-        """Hold the lock of a key, so that only one thread of all invocations runs its action at a time.
+        """Hold the lock of a key, so that only one thread of all invocations runs the key's action at a time.
 
-        Keys with the same first two digits have one lock, so a thread may also wait for an unrelated key. This cannot
-        cause a deadlock, because no thread takes a second key's lock while it holds one."""
+        Keys with the same first two digits share a lock, so a thread may also wait for an unrelated key. No thread
+        takes a second key's lock while it holds one, so the shared locks cannot cause a deadlock."""
         return self._entering(locked(self.root / "locks" / key[:2], whom=_maker))
 
     def busy(self) -> AbstractContextManager[None]:
@@ -202,7 +203,7 @@ class Store:
 
     @cached_property
     def claims(self) -> Claims:
-        """The claims on keys of measurements; an invocation holds a claim from the first block to the last."""
+        """The claims on keys of measurements. An invocation holds a claim from the first block to the last."""
         with self.writing():
             return Claims(self.root / "locks" / "measuring")
 
@@ -210,8 +211,8 @@ class Store:
     def users(self) -> Users:
         """The lock that protects objects from `doit store clean`.
 
-        A run that makes, verifies or measures shares the lock from before it looks up records until it ends. Meanwhile
-        no object is removed, even if no record refers to it yet."""
+        A run that makes, verifies or measures shares the lock until it ends; it takes the lock before it looks up
+        records. Meanwhile no object is removed, even if no record refers to it yet."""
         with self.writing():
             return Users(self.root / "locks" / "users")
 
@@ -233,7 +234,9 @@ class Store:
 
 
 def _maker(lock: int) -> str | None:
-    """Return a line about the process whose lock on a key is waited for; None if it is this process."""
+    """Return a line that names the process which holds a key's lock; None if only this process holds it.
+
+    `lock` is the open descriptor of the lock file."""
     if (found := others(lock)) is None:
         return None
     whom = holders.named(found[0].process) if found else holders.UNSEEN
