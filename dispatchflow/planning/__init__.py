@@ -1,1 +1,1 @@
-"""Turn the words of specs and command lines into the plan: cases and skips."""
+"""Turn specs and command lines into the plan: cases, and skips (combinations that are not possible)."""

@@ -1,4 +1,4 @@
-"""Infer a sweep's operation from its dims or shapes; suggest one for another library's name (`gemm`)."""
+"""Infer a sweep's operation from its dims or shapes; suggest one for a name in other libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from dispatchflow.planning import sweep_words
 from dispatchflow.planning.location import Location
 from dispatchflow.planning.shapes import classes, classes_of
 
-# The names in BLAS, ONNX, PyTorch and TensorFlow. A name that is a value of `kind` too (`relu`) needs no entry.
+# Names in BLAS, ONNX, PyTorch and TensorFlow, separated by spaces → operation, and value of `kind` if it has one. A name
+# that is itself a value of `kind`, such as `relu`, needs no entry.
 _FIELD = {
     "gemm mm dot linear dense fully_connected": "matmul",
     "bmm batch_gemm batched_gemm batched_matmul": "batch_matmul",
@@ -41,8 +42,8 @@ _SIZES = re.compile(r"\d+(?:x\d+)*")
 def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
     """Return the one operation that has these dims and the options among `words`.
 
-    If several have them, those are preferred that take all values in `words` (of options, element types and layouts),
-    then those that have no other dims.
+    If several operations fit, those that take all values in `words` (of options, element types and layouts) are
+    preferred. If several are left, those without other dims are preferred.
 
     Raises:
         SpecError: no operation fits, or several do.
@@ -72,10 +73,11 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 
 
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return operation → the words of its sweep, for each operation to which the given words apply.
+    """Return operation → the words (keys) of its sweep, for each operation to which the given words apply.
 
-    Each sweep has only those classes of shapes in `written`, and those values in `words`, that its operation takes.
-    An operation that takes none of the classes, or none of a word's values, is left out.
+    `written` is the value of `shape`: classes of shapes (`shapes.ShapeClass`), or sizes such as `64x80`. Each sweep has
+    only those classes, and those values in `words`, that its operation takes. An operation that takes none of the
+    classes, or none of a word's values, is left out.
 
     Raises:
         SpecError: no operation has a class or a value, or sizes such as `64x80` fit several operations or none.
@@ -107,7 +109,9 @@ def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str
 
 
 def by_field(word: str, place: Location) -> str:
-    """Return `Write operation=norm kind=layer.` for `layer_norm`, a name in other libraries; else ''."""
+    """Return a hint for an operation's name in another library; an empty text for an unknown name.
+
+    The hint for `layer_norm` on the command line is `Write operation=norm kind=layer.`"""
     word = word.lower().replace("-", "_")
     found = [meaning.split() for names, meaning in _FIELD.items() if word in names.split()]
     for name, operation in OPERATIONS.items():
@@ -118,7 +122,9 @@ def by_field(word: str, place: Location) -> str:
 
 
 def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return operation → word → the values it takes; operations that take no value of a word are left out."""
+    """Return operation → word → its values that the operation takes, as one text.
+
+    An operation that takes no value of a word is left out."""
     written = {word: sweep_words.values(word, words[word]) for word in _NARROWING if word in words}
     for word, values in written.items():
         for value in values:
@@ -138,7 +144,9 @@ def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -
 
 
 def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
-    """Return the operations with the options in `words`; only those that take all values, if any do."""
+    """Return the operations that have the options in `words`.
+
+    If some of them also take all values in `words`, only these are returned."""
     options = set(words) & set(OPTIONS)
     written = [(word, value) for word in _NARROWING if word in words for value in sweep_words.values(word, words[word])]
     having = [name for name in names if options <= set(OPERATIONS[name].options)]
@@ -151,7 +159,7 @@ def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str
 
 
 def _preferred(names: list[str]) -> list[str]:
-    """Return the operations that may be chosen by dims alone (`by_dims`); if there are none, all of them."""
+    """Return the operations that dims alone may choose (`Operation.by_dims`); if there are none, all."""
     return [name for name in names if OPERATIONS[name].by_dims] or names
 
 

@@ -1,4 +1,4 @@
-"""The place where a sweep's words are written, and their spelling there, for error messages."""
+"""The place where a sweep is written, and how its words (keys) are spelled there, for error messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Location:
     sweep: str
     """`specs/matmul.toml:3, sweep[0]`, or `COMMAND_LINE`."""
     replaced: Collection[str] = ()
-    """The words of a spec's sweep that are replaced by variables of the command line."""
+    """The words of a spec's sweep that variables of the command line replace."""
 
     def at(self, word: str) -> str:
         return f"{word}= on the {COMMAND_LINE}" if self._on_line(word) else f"{self.sweep}.{word}"

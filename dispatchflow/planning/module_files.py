@@ -1,4 +1,4 @@
-"""Find in a module's file the functions that are cases, and the files that the module names."""
+"""Find the functions of a module's file that become cases, and the files to which the module refers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 def objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
-    """Return (name in the module, file) for each file that a module names, relative to its own folder.
+    """Return (name in the module, file) for each file to which a module refers.
 
-    `importer` is `onnx` for an ONNX file and None for MLIR. A file that cannot be read is left out. If the module needs
-    that file, the stage `emit` fails later, only for cases of this module."""
+    The names are relative to the folder of the module's file, `name`. `importer` is `onnx` for an ONNX file and None
+    for MLIR. A file that cannot be read is left out. If the module needs that file, the stage `emit` fails later, only
+    for cases of this module."""
     found = []
     named = onnx_file.weight_files(content) if importer else module.objects(content.decode(errors="replace"))
     for written in named:
@@ -34,7 +35,7 @@ def objects(name: str, content: bytes, read: Read, importer: str | None) -> tupl
 
 
 def entries(wanted: list[str], content: bytes, name: str, place: Location, importer: str | None) -> list[str]:
-    """Return the functions of a module that are cases: the wanted ones, or every public one.
+    """Return the functions of a module that become cases: the wanted ones, or every public one.
 
     Raises:
         SpecError: a wanted function is missing, or the file is bytecode and no function is named.

@@ -1,4 +1,7 @@
-"""Make modules from the words of a sweep of `operation = "module"`; the caller gives a file reader."""
+"""Make modules from the words (keys) of a sweep with `operation = "module"`.
+
+The files that the words name are read by a `reading.Read`, which the caller passes.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +49,13 @@ _INPUT_FORMS = "4x8xf32, 4x8xf32=random|integers|0..15|0.5|1 2 3, @file.npy, 4x8
 
 
 def modules(words: Any, against: Target | None, place: Location, read: Read) -> tuple[Module, ...]:
-    """Return one module per function of each file, for the typed words of a sweep.
+    """Return one module for each function of each file of a sweep.
 
-    The results are compared with those of the target `against`, unless it is None.
+    Args:
+        words: an object whose attributes are the sweep's words, such as `words.file`, with checked types.
+        against: the target with whose results the modules' results are compared; None if there is no such target.
+        place: the place of the sweep, for error messages.
+        read: reads the files that the sweep names.
 
     Raises:
         SpecError: a file cannot be read, an input is not understood, or a function is missing.
@@ -135,12 +142,12 @@ def _library(reference: str | None) -> str | None:
 
 
 def listed(written: str | list[str] | None) -> list[str]:
-    """Return the words as a list; they are not split, since names and inputs may have commas and spaces."""
+    """Return a word's values as a list. Texts are not split: names and inputs may have commas and spaces."""
     return [written] if isinstance(written, str) else written or []
 
 
 def file(name: str, word: str, place: Location, read: Read) -> tuple[File, bytes]:
-    """Return a file that a sweep names in `word`, and its content.
+    """Return a file that is a value of a sweep's `word`, and the content of the file.
 
     Raises:
         SpecError: the file cannot be read.
@@ -158,7 +165,7 @@ def _unreadable(name: str, word: str, place: Location, error: Exception) -> Spec
 
 
 def weights(written: str, place: Location, read: Read) -> Parameters:
-    """Return the file with weights that is written as `scope=file`, or as `file` if the scope is empty.
+    """Return the file with weights in a value of `parameters`: `scope=file`, or `file` for an empty scope.
 
     Raises:
         SpecError: the format of the file is not known, or the file cannot be read.
@@ -197,7 +204,11 @@ def _members(written: str, word: str, place: Location, read: Read) -> list[File]
 
 
 def expected(written: str, place: Location, read: Read) -> list[File | str]:
-    """Parse one word to expected results: several if the word names members of an archive."""
+    """Parse one value of `expected`; return several results if it names members of an archive.
+
+    Raises:
+        SpecError: a file or an archive cannot be read, or the archive has no such member.
+    """
     if is_number(written):
         return [written]
     kind, equals, name = (part.strip() for part in written.partition("="))
@@ -209,7 +220,11 @@ def expected(written: str, place: Location, read: Read) -> list[File | str]:
 
 
 def inputs(written: str, place: Location, read: Read) -> list[Input]:
-    """Parse one word to inputs: several if the word names members of an archive."""
+    """Parse one value of `inputs`; return several inputs if it names members of an archive.
+
+    Raises:
+        SpecError: the value is not understood, or a file, an archive or its member cannot be read.
+    """
     members = _members(written[1:], "inputs", place, read) if written.startswith("@") else None
     if members is None:
         return [_input(written, place, read)]

@@ -1,4 +1,4 @@
-"""Parse specs (TOML) to sweeps; every error names file, line, place, the found and the allowed values."""
+"""Parse specs (TOML) to sweeps; errors name the file, line and place, and the values allowed there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dispatchflow.workload import Workload
 
 PROGRAMS: dict[str, type[Workload]] = {**OPERATIONS, Module.name: Module}
 
-# The words of a sweep. Values are checked in sweep_words, where the allowed ones are known.
+# The words (keys) of a sweep: name, type, default. Their values are checked in sweep_words.
 _Words = str | list[str]
 _OPERATION_FIELDS: list[tuple[str, Any, Any]] = [  # in addition to its dims
     ("dtype", _Words, None),
@@ -162,7 +162,7 @@ def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
 
 
 def sweep(table: Mapping[str, Any], where: str, read: Read = _NO_FILES, replaced: Collection[str] = ()) -> Sweep:
-    """Make one sweep from its words; `where` and `replaced` are the fields of its `Location`.
+    """Make a sweep from its words (keys); `where` and `replaced` are the fields of its `Location`.
 
     Raises:
         SpecError: a word is unknown, has the wrong type, or its value is out of range.

@@ -30,7 +30,7 @@ MAX_CASES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A combination that was requested but is not possible; never an error."""
+    """A combination of a sweep's values that is not possible, and the reason; this is not an error."""
 
     name: str
     reason: str
@@ -50,7 +50,7 @@ class Plan:
     noisy: dict[Case, float] = field(default_factory=dict)
     """Case → relative half-width of its median's interval above which its row is noisy.
 
-    Only cases of sweeps with `noisy` are here; if several such sweeps have a case, the smallest value counts."""
+    It has the cases of sweeps with `noisy` only. If several such sweeps have a case, the smallest value counts."""
 
 
 def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
@@ -92,10 +92,10 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
 
 
 def check_tags(sweeps: Iterable[Sweep], tags: Sequence[str]) -> None:
-    """Check that each of these tags or patterns matches a sweep's tag.
+    """Check that each of `tags`, which may be patterns such as `net:*`, matches a tag of a sweep.
 
     Raises:
-        NothingMatched: a tag or pattern matches no sweep's tag.
+        NothingMatched: one of `tags` matches no sweep's tag.
     """
     known = dict.fromkeys(tag for sweep in sweeps for tag in sweep.tags)
     if lacking := [tag for tag in tags if not any_match(known, [tag])]:
@@ -104,7 +104,7 @@ def check_tags(sweeps: Iterable[Sweep], tags: Sequence[str]) -> None:
 
 
 def _check_name(case: Case, known: dict[str, Case], place: str) -> None:
-    """Check that no two modules share a name, because they would share rows too.
+    """Check that no case of another module has this case's name, because the two would share rows.
 
     Names can collide, because they contain neither the inputs nor the directory."""
     if type(case.operation) is Module and known.setdefault(case.name, case) != case:
@@ -135,7 +135,7 @@ def _check_size(sweep: Sweep) -> None:
 
 
 def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
-    # Libraries have no tunings, so a library is an alternative to the tunings and not combined with them.
+    # Libraries have no tunings, so each library is combined with the default tuning only.
     ways = [(tuning, IREE) for tuning in sweep.tunings if IREE in sweep.providers]
     ways += [(_DEFAULT, provider) for provider in sweep.providers if provider != IREE]
     for program in sweep.modules if sweep.operation is Module else _operations(sweep):

@@ -1,4 +1,4 @@
-"""Read shapes.toml: classes of shapes, which a spec can name, for each operation."""
+"""Read shapes.toml, which has named classes of shapes, such as `tiny`, for each operation."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def classes() -> dict[str, ShapeClass]:
 
 
 def classes_of(operation: str) -> dict[str, tuple[Shape, ...]]:
-    """Return class → shapes for one operation."""
+    """Return class's name → its shapes for one operation; other classes are left out."""
     return {name: known.shapes[operation] for name, known in classes().items() if operation in known.shapes}
 
 

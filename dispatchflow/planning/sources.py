@@ -32,14 +32,20 @@ class Observer(Protocol):
 
 
 class Sources:
-    """The specs below `root`, with the parsed variables in `values`; `seen` records what is read."""
+    """The specs below `root`, and the variables of the command line.
+
+    Args:
+        root: the project's directory.
+        values: variable's name → parsed value.
+        seen: records the files and folders that are read; None if they need not be recorded.
+    """
 
     def __init__(self, root: Path, values: Mapping[str, Any], seen: Observer | None) -> None:
         self.root, self.values, self._seen = root, values, seen
 
     @property
     def adhoc(self) -> bool:
-        """Whether the command line describes a sweep itself."""
+        """Whether the command line describes a sweep itself, with dims, shapes or files."""
         return any(word in self.values for word in (*DIMS, "shape", *sweep_words.MODULE))
 
     def sweeps(self) -> list[parser.Sweep]:
@@ -148,7 +154,7 @@ class Sources:
     def digest(self, path: Path) -> Digest:
         """Return the digest of a file that may be large; raise the same errors as `content`.
 
-        A replay depends on the file's stamp, not on its content, which would take long to read again."""
+        A replay (`project/replay.py`) checks only the file's stamp, because reading a large file again takes long."""
         if self._seen:
             self._seen.look("stamp", _from_anywhere(path))
         _check_regular(path)
@@ -165,7 +171,7 @@ class Sources:
         """Read a file.
 
         Raises:
-            OSError: it cannot be read, or it is not a regular file; reading a pipe would wait for its writer.
+            OSError: the file cannot be read or is not a regular file; reading a pipe would wait for its writer.
         """
         content = None
         try:
@@ -186,7 +192,8 @@ class _Reader:
     _plainer: dict[str, bool] = field(default_factory=dict)
     """Path up to its last `..` → whether each `folder/..` in it may be removed as text.
 
-    This is wrong after a symbolic link. The answers are kept, because a suite may have many paths."""
+    After a symbolic link, the path without `folder/..` is another file. The answers are cached, because a suite may
+    have many paths."""
 
     def __call__(self, name: str) -> tuple[str, bytes]:
         path = self.folder / name

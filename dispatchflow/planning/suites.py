@@ -26,14 +26,14 @@ FLAGS = "run_module_io_flags.txt"
 _MODELS = (".mlir", ".mlirbc")
 _FLAGS = "flags.txt"
 _BY_FLAGS = ("file", "inputs", "expected", "parameters", "name")
-"""The words that a sweep with `suite` may not have, because each folder of the suite decides them."""
+"""The words (keys) that a sweep with `suite` must not have, because each folder has its own values."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """A folder of a suite that cannot be a case, and the reason."""
+    """A folder of a suite that cannot be a case, such as one without a module, and the reason."""
 
     name: str
     reason: str
@@ -48,7 +48,7 @@ def modules(
 ) -> tuple[tuple[Module, ...], tuple[Lacking, ...]]:
     """Return the modules of a suite's folders, and the folders that cannot be cases.
 
-    If a flag is not understood, the folder's modules have the reason as their `problem`, and their cases fail.
+    If a flag is not understood, the folder's modules have the reason in `Module.problem`, and their cases fail.
 
     Raises:
         SpecError: no folder matches, or a word is given that the flag files decide.
@@ -159,7 +159,7 @@ def _matching(pattern: str, place: Location, read: Read) -> list[str]:
             raise SpecError("a suite cannot be read", facts, place.paths) from error
         parts.append("*")
     found = sorted(_walk(root, parts, read))
-    if "**" in parts or not is_pattern(parts[-1]):  # then some folders may not exist, or have no test
+    if "**" in parts or not is_pattern(parts[-1]):  # some found folders may not exist, or may have no test
         found = [folder for folder in found if _is_test(folder, read)]
     if found:
         return found

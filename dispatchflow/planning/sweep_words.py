@@ -1,6 +1,6 @@
-"""Check and parse the values of a sweep's words.
+"""Check and parse the values of a sweep's words (keys), such as `dtype` and `target`.
 
-The functions that parse raise SpecError, which names the place, for a value that is not allowed.
+For a value that is not allowed, the functions raise a SpecError, which names the place.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def shape_of(size: int, operation: type[Operation], place: Location) -> str:
 
 
 def shapes(words: Any, operation: type[Operation], place: Location) -> tuple[Shape, ...]:
-    """Return the shapes of words such as `64x80x96`, and of classes by name."""
+    """Return the shapes in the word `shape`: sizes such as `64x80x96`, and the shapes of named classes."""
     found: list[Shape] = []
     for word in listed(words.shape or []):
         sizes = word.split("x")
