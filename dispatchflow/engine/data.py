@@ -60,7 +60,7 @@ class DataResolver:
         return self._made(program)[0]
 
     def data(self, program: Workload) -> Data | None:
-        """Return a workload's operands and expected results; None until all of them exist."""
+        """Return a workload's operands and expected results; None if one is missing in the store."""
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:

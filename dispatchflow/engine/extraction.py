@@ -72,6 +72,6 @@ def extracted_of(executor: StageExecutor, record: Record) -> Extracted:
     """Return the output `extracted` of a record of `of_flow`: facts about its modules.
 
     Raises:
-        DamagedObject: the object was damaged or missing, and has been dropped with its records.
+        DamagedObject: the output was damaged or missing, and has been dropped with its records.
     """
     return msgspec.json.decode(executor.store.checked(record.outputs[FACTS]).read_bytes(), type=Extracted)

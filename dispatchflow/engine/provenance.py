@@ -176,7 +176,7 @@ def program_of(executor: StageExecutor, outputs: Mapping[str, Digest]) -> Progra
     """Return the sites and source operations in the outputs of a record of `of_case`.
 
     Raises:
-        DamagedObject: the object was damaged or missing, and has been dropped with its records.
+        DamagedObject: the output `sites` was damaged or missing, and has been dropped with its records.
     """
     content = executor.store.checked(outputs["sites"]).read_bytes()
     return msgspec.json.decode(content, type=Program)

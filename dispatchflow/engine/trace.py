@@ -58,7 +58,7 @@ def verified(executor: StageExecutor, case: Case, device: Device) -> Artifacts:
     """Verify a case, unless `verify=off`, and return the code and data of its calls.
 
     Raises:
-        ToolError: there is no device, or the case is wrong or cannot be called.
+        ToolError: there is no device, the case's results are wrong, or it cannot be called.
     """
     if device.absent is not None:
         raise ToolError(f"{case.name} cannot be run", {"found": device.absent})

@@ -11,8 +11,8 @@ from dispatchflow.planning import sweep_words
 from dispatchflow.planning.location import Location
 from dispatchflow.planning.shapes import classes, classes_of
 
-# Names in BLAS, ONNX, PyTorch and TensorFlow, separated by spaces → operation, and value of `kind` if it has one. A name
-# that is itself a value of `kind`, such as `relu`, needs no entry.
+# Names in BLAS, ONNX, PyTorch and TensorFlow, separated by spaces → operation, and value of `kind` if it has one. A
+# name that is itself a value of `kind`, such as `relu`, needs no entry.
 _FIELD = {
     "gemm mm dot linear dense fully_connected": "matmul",
     "bmm batch_gemm batched_gemm batched_matmul": "batch_matmul",
