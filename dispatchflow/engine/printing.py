@@ -25,7 +25,7 @@ from dispatchflow.tools.toolchain import printer_of
 _IMPORTER = Path(__file__).parent.parent / "models" / "_import_onnx.py"
 _RUNNER = Path(__file__).parent.parent / "libraries" / "_onnxruntime.py"
 LABELLED = "labelled"
-"""The name of the output of an import whose locations are the source's names."""
+"""The name of the output with the imported model whose locations are the source's names."""
 
 
 def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:

@@ -42,8 +42,8 @@ class Difference:
     steady: bool
     """Whether the results depend on unwritten memory, not on chance.
 
-    True if the second call had memory filled with 0xCD, and a third call, made like the first, had the results of the
-    first."""
+    This is assumed if new memory was filled with 0xCD in the second call, and a third call, made like the first one,
+    gave the results of the first one."""
     second: Names
     """The files of the second call."""
 

@@ -20,5 +20,7 @@ class Settings:
     """Which measurements to repeat: `yes` (all), `noisy`, or those older than a number of days."""
     retry: bool = False
     noisy: float | None = None
-    """The relative half-width of a median's interval above which a row is noisy; None: as in the sweep."""
+    """The relative half-width of a median's interval above which a row is noisy.
+
+    None means the value in the sweep."""
     limits: Limits = field(default_factory=Limits)

@@ -22,7 +22,7 @@ from dispatchflow.models.located import ResultCheck, SiteCheck
 from dispatchflow.store.entries import Record
 
 _VERSION = 1
-"""Version of the facts. Raise it when they change."""
+"""Version of the facts about a comparison. Raise it when they change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,7 +165,7 @@ def _unreadable(name: str, word: str, place: Location, error: Exception) -> Spec
 
 
 def weights(written: str, place: Location, read: Read) -> Parameters:
-    """Return the file with weights in a value of `parameters`: `scope=file`, or `file` for an empty scope.
+    """Parse one value of `parameters`: `scope=file`, or `file` for the empty scope.
 
     Raises:
         SpecError: the format of the file is not known, or the file cannot be read.

@@ -1,7 +1,7 @@
 """The tables of the records.
 
-record        one row for each key: a success, or a failure that would occur again; `code` is a compile's code digest,
-              or the digest of a verification's runtime
+record        one row for each key: the newest success or failure; `code` is a compile's code digest, or the digest of
+              a verification's runtime
 output        object → the records that have it as an output
 latest        the key that each stage of a case had when it last ran, for `doit explain`
 measurement   append-only; the newest measurement of a key counts
