@@ -184,7 +184,8 @@ def _exported(module, arguments, options):
 def _arrays(module, arguments, options):
     """Write the arguments and the module's results as .npz; return facts: their numbers, and `no_arrays`.
 
-    `no_arrays` is the reason why there is no file, if numpy has no such type; None otherwise.
+    `no_arrays` is the reason why there is no file: numpy does not have the type of an array. It is None if
+    there is a file.
 
     Raises:
         Refused: the module fails.

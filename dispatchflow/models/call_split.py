@@ -19,7 +19,7 @@ Span = tuple[int, int]
 class Split(msgspec.Struct, frozen=True):
     """The wall time of calls, `call_ns`, and five parts that add up to it exactly; all in ns.
 
-    If the descriptions of several parts are true at the same time, this time counts for the first of them."""
+    A moment to which several parts apply counts for the first of them."""
 
     call_ns: int
     """The wall time that the benchmark tool measured."""
@@ -41,7 +41,7 @@ def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], c
     """Split `call_ns`, the wall time of all calls together, by the events of these calls.
 
     If the profile has no start and end of an operation, they are estimated. An operation that launches dispatches lasts
-    from the start of its first dispatch to the end of its last. Others last from submission until they are ready.
+    from the start of its first dispatch to the end of its last. Other operations last from submission to completion.
 
     Raises:
         ToolError: the events took longer than `call_ns`.

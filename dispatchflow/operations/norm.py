@@ -160,7 +160,7 @@ class Norm(Operation):
 
         Here u is the accumulator's unit roundoff. Mean μ: δμ = (growth + 1) · u · mean|x|. Difference d = x - μ: δd =
         δμ + u·|d|. Variance v, a sum of positive terms: δv = mean(2·|d|·δd + δd²) + (drift + 2u) · (v + ε). With t = δv
-        / (v + ε), the inverse of the root may be 1/√(1-t) times as large, and has an error of ULPS itself."""
+        / (v + ε), 1/√(v + ε) may be 1/√(1-t) times too large; computing the root adds a relative error of ULPS · u."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, grown = self.signature.accumulator.unit, growth(self.sizes[1])

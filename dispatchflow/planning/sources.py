@@ -68,7 +68,9 @@ class Sources:
         return parser.parse(text, Path("the text"), {}, self._reader(Path()))
 
     def known_failures(self) -> list[KnownFailure]:
-        """Return the known failures in the specs, even if the command line describes the sweep.
+        """Return the known failures in the specs.
+
+        They count also if the command line describes a sweep, which then replaces those of the specs.
 
         Raises:
             SpecError: an entry is wrong.

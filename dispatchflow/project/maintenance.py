@@ -57,8 +57,8 @@ def clean(workspace: Workspace) -> str:
     unknown which records and objects a run is using.
 
     Raises:
-        StoreError: the clean would wait for the run that started it; or the records are damaged, and objects that they
-            no longer name would be removed.
+        StoreError: the clean was started from inside a run, for whose end it would wait; or the records are damaged, so
+            that objects which are needed would be removed.
         SpecError: with keep=referenced, there are no cases.
         ToolchainError: with keep=referenced, an available toolchain does not run, so that its keys are unknown.
     """
