@@ -261,7 +261,7 @@ class _Reader:
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
         """Add each execution's ns to `times[location, extra]`; return how many executions had not ended.
 
-        `extras` is the number of extras in the file; extra 0 is for zones without a name of their own."""
+        An extra is what a zone has besides its location, such as a name. `extras` is their number; 0 means none."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)

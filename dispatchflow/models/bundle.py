@@ -175,7 +175,7 @@ def _given(sweep: Sweep) -> str:
 def _of_tools(word: str) -> str:
     """Return an entry of a spec's `inputs` or `expected` as IREE's tools spell it.
 
-    The value `0..1`, random integers, becomes 0."""
+    A value such as `0..1`, which stands for random integers, is replaced by 0."""
     type_, equals, value = word.partition("=")
     return f"{type_.removeprefix('tensor<').removesuffix('>')}{equals}{'0' if value == '0..1' else value}"
 

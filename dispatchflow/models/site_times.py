@@ -209,7 +209,7 @@ def _site(group: Group, launches: Sequence[Launch], own_ns: int) -> SiteBlock:
 
 
 def program_times(program: Program, blocks: Sequence[Block]) -> ProgramTimes:
-    """Combine the blocks of one program to each site's times, and the parts of its median call.
+    """Compute the times of each site, and the parts of the program's median call, from all blocks.
 
     Raises:
         ValueError: there are no blocks.

@@ -97,7 +97,9 @@ class Judgement:
 
     @property
     def has_few_controls(self) -> bool:
-        """Whether more controls could change the judgement: none moved, and it is unknown or has few."""
+        """Whether more controls could change the judgement.
+
+        This is so if no control moved, and if the judgement is unknown or was made with fewer than `CONTROLS`."""
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
     def should_be_repeated(self, controls: int, run: str) -> bool:

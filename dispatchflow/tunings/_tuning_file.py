@@ -49,7 +49,7 @@ class FileTuning(Tuning, ABC):
         """The flag with which the compiler reads the file."""
 
     def ignored(self, operation: Workload, applied: Applied) -> str | None:
-        """Return why no op got a configuration of the file and kept it; None if one did."""
+        """Return why the file had no effect: no op was lowered with a configuration of it. None if one was."""
         named_here = set(_configurations(self.file.text))
         matched = named_here & set(applied.given)
         kept = {config for executable in applied.executables for _, config in executable.configurations}

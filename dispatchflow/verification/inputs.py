@@ -177,9 +177,10 @@ def _multiplied(operand: Operand) -> bool:
 
 
 def _turn(shape: tuple[int, ...], axis: int | None, factor: int) -> Array:
-    """Return a mask of the elements that have all digits: every second index of the shared axis.
+    """Return a mask of the elements whose full significand is used: every second index of `axis`.
 
-    The two factors, 0 and 1, alternate. If `axis` is None, the mask is true everywhere."""
+    `axis` is the axis that both factors of a product share, and `factor` is 0 or 1: where the mask of one factor is
+    true, that of the other is false. If `axis` is None, the mask is true everywhere."""
     if axis is None:
         return np.ones(shape, bool)
     turn = np.arange(shape[axis]) % 2 == factor
