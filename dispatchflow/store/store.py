@@ -135,7 +135,7 @@ class Store:
             if not digests:
                 raise
             self._unlink(digests)
-            with suppress(DiskFull):  # if too little space is free, the records stay until the next clean
+            with suppress(DiskFull):  # if too little space is free, records without objects stay
                 self.records.forget(keys, digests)
         self._unlink(digests)
 

@@ -183,8 +183,6 @@ def test_looking_and_cleaning_need_no_room(disk: Path, copied: Project) -> None:
     counts = copied.counts()
     assert (counts["emit"], counts["compile"]) == (0, 0)
     ballast.unlink()
-    # Deleting records needs room, too: some may have stayed until this clean.
-    assert copied.doit("store", "clean", "keep=0").code == 0
     made, _ = copied.made_by("protocol=fast", "profile:matmul_*")
     assert made == {"emit": 2, "compile": 4, "verify": 0, "profile": 0}
     assert_whole(copied)

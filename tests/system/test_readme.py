@@ -64,7 +64,7 @@ def run(line: str, tree: Path) -> Outcome:
         capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     # Another project of this machine may be measuring.
-    told = [line for line in found.stderr.splitlines(True) if not line.startswith("waiting for process ")]
+    told = [line for line in found.stderr.splitlines(True) if not line.startswith("waiting for ")]
     outcome = Outcome(found.returncode, found.stdout, "".join(told))
     assert "Traceback" not in found.stdout + found.stderr, str(outcome)
     return outcome
