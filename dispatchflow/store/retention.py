@@ -34,7 +34,7 @@ class Removal:
     """The records and objects that a clean removes."""
 
     keys: tuple[Key, ...] = ()
-    """The keys of the records that refer to one of the `objects`."""
+    """The keys of the records that refer to one of the `objects`, or to a missing object."""
     objects: tuple[Digest, ...] = ()
 
 
@@ -79,9 +79,11 @@ def removal(
 ) -> Removal:
     """Return the objects and records that a clean removes.
 
-    Objects that no record refers to are always removed. Other objects are removed only if `keep` or `limit_bytes` is
-    given: all if there is no limit, otherwise the oldest, until the remaining objects have at most `limit_bytes`.
-    Objects that a record in `keep` refers to are never chosen for removal.
+    Records that refer to a missing object are always removed, even if they are in `keep`: they cannot be used, and a
+    clean leaves them if the disk is too full to delete them. Objects that no other record refers to are always removed
+    too. Other objects are removed only if `keep` or `limit_bytes` is given: all if there is no limit, otherwise the
+    oldest, until the remaining objects have at most `limit_bytes`. Objects that a record in `keep` refers to are never
+    chosen for removal.
 
     The age of an object is that of the newest record that refers to it. If an object is removed, the records that refer
     to it are removed too, and then the objects that no record refers to any longer.
@@ -92,18 +94,19 @@ def removal(
         keep: the keys of the records whose objects are kept.
         limit_bytes: the largest total size of the remaining objects.
     """
+    keys = dict.fromkeys(record.key for record in held if not sizes.keys() >= set(record.outputs.values()))
+    held = [record for record in held if record.key not in keys]
     records: dict[Digest, list[StoredRecord]] = {}
     for record in held:
         for digest in set(record.outputs.values()):
             records.setdefault(digest, []).append(record)
     gone = dict.fromkeys(digest for digest in sizes if digest not in records)
     if keep is None and limit_bytes is None:
-        return Removal(objects=tuple(gone))
+        return Removal(tuple(keys), tuple(gone))
     left_bytes = sum(size for digest, size in sizes.items() if digest not in gone)
     protected = {digest for record in held if record.key in (keep or ()) for digest in record.outputs.values()}
-    candidates = [digest for digest in records if digest in sizes and digest not in protected]
+    candidates = [digest for digest in records if digest not in protected]
     naming = {digest: len(found) for digest, found in records.items()}
-    keys: dict[Key, None] = {}
     for oldest in sorted(candidates, key=lambda digest: (max(record.at for record in records[digest]), digest)):
         if limit_bytes is not None and left_bytes <= limit_bytes:
             break
@@ -113,7 +116,7 @@ def removal(
             keys[record.key] = None
             for digest in set(record.outputs.values()):
                 naming[digest] -= 1
-                if not naming[digest] and digest in sizes:
+                if not naming[digest]:
                     gone[digest] = None
                     left_bytes -= sizes[digest]
     return Removal(tuple(keys), tuple(gone))

@@ -62,9 +62,12 @@ def test_a_limit_never_takes_what_is_kept():
     assert gone(removal(SIZES, RECORDS, keep={Key("old")}, limit_bytes=40)) == ([], ["x"])
 
 
-def test_a_missing_object_frees_nothing_and_breaks_nothing():
-    lost = held("lost", 0.0, "gone", "a")
-    assert gone(removal(SIZES, [lost, NEW], limit_bytes=10)) == (["lost"], ["a", "b", "c", "x"])
+@pytest.mark.parametrize("criterion", [{}, {"keep": {Key("lost")}}, {"limit_bytes": 100}])
+def test_a_record_that_refers_to_a_missing_object_is_removed(criterion):
+    lost = held("lost", 9.0, "gone", "a")
+    keys, objects = gone(removal(SIZES, [lost, NEW], **criterion))
+    assert "lost" in keys
+    assert {"a", "b", "c", "x"} <= set(objects)
 
 
 objects = st.sampled_from("abcdefgh")
@@ -82,23 +85,25 @@ some_records = st.lists(
     keep=st.none() | st.sets(st.sampled_from([f"k{i}" for i in range(8)])),
     limit=st.none() | st.integers(0, 60),
 )
-def test_no_record_that_names_a_removed_object_is_left(sizes, records, keep, limit):
+def test_no_record_that_refers_to_a_removed_or_missing_object_is_left(sizes, records, keep, limit):
     found = removal(sizes, records, keep, limit)
     left = {digest: size for digest, size in sizes.items() if digest not in found.objects}
+    complete = [record for record in records if set(record.outputs.values()) <= set(sizes)]
+    kept = [record for record in complete if record.key in (keep or ())]
     stay = [record for record in records if record.key not in found.keys]
     named = {digest for record in stay for digest in record.outputs.values()}
 
     assert len(set(found.objects)) == len(found.objects)
     assert set(found.objects) <= set(sizes)
-    assert named & set(found.objects) == set()
+    assert named <= set(left)
     assert set(left) <= named
-    assert not {Key(key) for key in keep or ()} & set(found.keys)
-    protected = {d for record in records if record.key in (keep or ()) for d in record.outputs.values()}
+    assert not {record.key for record in kept} & set(found.keys)
+    protected = {digest for record in kept for digest in record.outputs.values()}
     if limit is not None:
         assert sum(left.values()) <= limit or set(left) <= protected
     elif keep is not None:
         assert set(left) <= protected
-    for record in records:
+    for record in complete:
         if record.key in found.keys:
             assert set(record.outputs.values()) & set(found.objects)
 
