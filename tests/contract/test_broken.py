@@ -136,6 +136,10 @@ def changes(broken: str, cls: type[Operation], signature: str) -> bool:
         return False
     if broken == "writes half of its result" and not operation.result().shape:
         return False
+    if broken == "writes half of its result" and signature == "f4E2M1FN":
+        return (
+            False  # IREE 3.13 does not compile it: inferred input/output operand #2 has shape's dimension #0 to be 16
+        )
     return BROKEN_BODIES[broken](operation, cls.body, "") != operation.body("")
 
 
