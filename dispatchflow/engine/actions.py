@@ -28,7 +28,7 @@ CONFIGURATION_CHECK = 5
 """Version of the check by `configurations.parse` and `Dispatch.missed`. Raise it when that changes."""
 
 PRINTING = 5
-"""Version of the facts that printing records about a user's module. Raise it when they change."""
+"""Version of the facts that are recorded when a user's module is printed. Raise it when they change."""
 
 VERIFICATION = 8
 """Version of the verification. Raise it when the verification accepts different results than before."""
@@ -43,7 +43,7 @@ class Data:
     digests: Mapping[str, tuple[Digest, ...]]
     """Name of a set of tensors (`exact`, `given`, `expected_…`) → the digest of each tensor."""
     arguments: tuple[str, ...]
-    """Each operand's type in the syntax of IREE's tools, `4x8xf32`; for a scalar, `=` and its value."""
+    """The type of each operand in the syntax of IREE's tools, `4x8xf32`; for a scalar, `=` and its value."""
     parameters: tuple[tuple[str, Digest], ...] = ()
     """The files with a module's weights: (value of `--parameters=`, digest of the file)."""
 
@@ -55,13 +55,13 @@ class Data:
 
     @cached_property
     def forms(self) -> dict[Any, Form]:
-        """A cache of the forms (`keys.Form`) that compute the keys of actions on this data.
+        """A cache of forms (`keys.Form`), each of which computes the keys of many actions on this data.
 
-        Many cases share the data and differ only in their code, so they also share a form."""
+        Cases that share the data and differ only in their code share a form."""
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
-        """Return the tensors of the set `recipe`, and the weights: name in a tool's directory → digest."""
+        """Return file name in a tool's directory → digest: the tensors of the set `recipe`, and the weights."""
         weights = {value.rpartition("=")[2]: digest for value, digest in self.parameters}
         return {f"{recipe}_{i}.bin": digest for i, digest in enumerate(self.digests[recipe])} | weights
 
@@ -104,7 +104,7 @@ def _action(form: Form, *strings: str) -> Action:
 
 
 def single(kind: str, **ingredients: Any) -> Action:
-    """Build an action without a `keys.Form`, for kinds of which a plan has few actions."""
+    """Build an action with a form (`keys.Form`) of its own, for kinds of which a plan has few actions."""
     return _action(Form(kind, lambda: ingredients))
 
 
@@ -112,12 +112,12 @@ _EMIT = Form("emit", lambda module: {"module": module})
 
 
 def emit(case: Case, syntax: Release) -> Action:
-    """Return the action that emits an operation's module; its key is made from the module's text alone."""
+    """Return the action that emits an operation's module; its key depends only on the module's text."""
     return _action(_EMIT, digest_of(case.dispatch.module(syntax).encode()))
 
 
 def emit_program(program: Digest) -> Action:
-    """Return the action that emits a library's program; its key is made from the program's digest alone."""
+    """Return the action that emits a library's program; its key depends only on the program's digest."""
     return _action(_EMIT, program)
 
 
@@ -126,8 +126,8 @@ def compilations(
 ) -> Form:
     """Return the form (`keys.Form`) of the compile actions that differ only in their module.
 
-    `requested` describes the configuration that the compiler's dump must show, as returned by `Dispatch.demanded`. A
-    compile that ignores the request fails."""
+    `requested` describes the configuration that the compiler must choose, as returned by `Dispatch.demanded`. If the
+    compiler chooses another, the action fails."""
     return Form(
         "compile",
         lambda module: {
@@ -146,17 +146,17 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return (digest of the text with the source's names, source's file name); None for an operation.
+    """Return (digest of the text with the source's names and locations, source's file name).
 
-    The text has the source's locations too. It is the output `labelled` for an imported model, and the user's file for
-    another module. `emitted` has the outputs of the module's `emit` action."""
+    For an imported model, this text is the output `labelled` of its `emit` action, whose outputs are `emitted`. For
+    another module, it is the user's file. Returns None for an operation."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name
 
 
 def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
-    """Return the action that finds the sites of a compiled module and their source operations.
+    """Return the action that finds a module's sites (dispatch launches) and their source operations.
 
     Args:
         compiled: the key of the compile, which covers the printed module, flags, toolchain and environment.
@@ -183,11 +183,11 @@ def inputs(operation: Operation) -> Action:
 
 
 def expectation(operation: Operation) -> Action:
-    """Return the action that computes the expected results.
+    """Return the action that computes an operation's expected results for each recipe.
 
-    A recipe that is compared bit by bit has one output, with the recipe's name. Other recipes have two, such as
-    `random_reference` and `random_tolerance`: a reference and a tolerance of each element. The output `unseen` has one
-    line for each tried error, such as an operand read as zeros, that no recipe detects (`verification.power`)."""
+    If results are compared bit by bit, the output has the recipe's name. Otherwise there are two outputs with a value
+    for each element, such as `random_reference` and `random_tolerance`. The output `unseen` has one line for each
+    error, such as an operand that is read as zeros, that no recipe would detect (`verification.power`)."""
     return _data_action("expected", operation)
 
 
@@ -211,8 +211,8 @@ def verification(
         call: the code, its function and the device.
         data: inputs and expected results.
         tolerance: the tolerance of a user's module; None for an operation, whose tolerances are part of the data.
-        is_reference: whether this code also computed the expected results, which their digests in `data` do not show.
-        runtime: the digest of the runtime that repeats another's verification; None for the first verification.
+        is_reference: whether this code also computed the expected results, as the digests in `data` do not tell.
+        runtime: the digest of the runtime, if it repeats another runtime's verification; None for the first one.
     """
     more: dict[str, Any] = {"is_reference": True} if is_reference else {}
     more |= {"runtime": runtime} if runtime is not None else {}
@@ -235,7 +235,7 @@ def site_times(call: Call, operands: Data, protocol: Protocol, traced: Digest, r
         call: the code, its function and the device.
         operands: the inputs.
         protocol: the number of blocks (benchmark processes), and their length.
-        traced: the digest of the program's sites, an output of `provenance`.
+        traced: the digest of the program's sites, which is the output `sites` of `provenance`.
         runtime: the digest of the runtime that records the profiles.
     """
     return called("sites", call, operands, protocol=protocol.id, traced=traced, runtime=runtime, source=_TIMES)
@@ -249,7 +249,7 @@ def capture(
     Args:
         call: the code, its function and the device.
         operands: the inputs of one recipe.
-        flow: the digest of the module after the compiler's phase `flow`, an output of `provenance`.
+        flow: the digest of the module after the compiler's phase `flow`, which is an output of `provenance`.
         dispatches: the numbers of the dispatches that are captured.
         sites: the numbers of their sites, in the same order.
         execution: which execution of each site, from 1; None for the last one.
@@ -291,9 +291,9 @@ def _call(
 
 @cache
 def sources(*names: str) -> Digest:
-    """Return a digest of the text of source files, an ingredient of the actions that these files execute.
+    """Return the digest of source files' text: an ingredient of the actions that run the code in them.
 
-    After any edit of the files, even of a comment, the actions run again. If their outputs have the same digests as
+    After any edit of the files, even of a comment, these actions run again. If their outputs have the same digests as
     before, later actions do not run again."""
     folder = Path(__file__).parent.parent
     return Digest(key_of("source", {name: (folder / name).read_bytes() for name in names}))

@@ -26,18 +26,18 @@ LINKED = "linked"
 """The kind of the action that builds a case with the system's linker."""
 _FREQUENCY_HZ = 2000
 _BLOCKS = 30
-"""The duration of the sampled calls, in blocks (benchmark processes) of the protocol."""
+"""The duration of the sampled calls, as a multiple of that of a block (benchmark process)."""
 _SAMPLES, _LIBRARIES = "perf.data", "libraries"
 _OUTPUT_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """The samples of one kernel, and whether the case's own code has the same instructions."""
+    """The samples of one kernel of a special build, and whether the case's own code has the same kernel."""
 
     function: Annotated
     same_code: bool | None
-    """Whether the case's own code has the same instructions; None if they were not compared."""
+    """Whether the case's own code has the sampled kernel's instructions; None if they were not compared."""
     why: str
     """The number of compared instructions, or the reason why none were compared."""
 
@@ -58,7 +58,8 @@ def annotate(executor: StageExecutor, case: Case, device: Device, kernel: str) -
     each call of this function takes new ones.
 
     Raises:
-        ToolError: perf is missing or may not take samples, the build fails, or no sample is in the kernel.
+        ToolError: perf or objdump is missing, perf may not take samples, the case cannot be built or run, or no sample
+            is in the kernel.
     """
     perf, objdump = sampling.perf(), sampling.objdump()
     if objdump is None:
@@ -111,7 +112,7 @@ def _built(executor: StageExecutor, case: Case) -> Digest:
 
 @dataclass(frozen=True, slots=True)
 class _Sampling:
-    """The runs of perf and objdump in a scratch directory with the module and its operands."""
+    """Runs perf and objdump in a scratch directory, which has the module and its operands."""
 
     executor: StageExecutor
     scratch: Path
@@ -169,7 +170,9 @@ class _Sampling:
         return outcome, processes.shortened(self.scratch / f"{name}.stderr")
 
     def compared(self, objdump: str, built: Digest, own: Digest, kernel: str) -> tuple[bool | None, str]:
-        """Return whether the case's own code has the kernel's instructions (None if unknown), and why."""
+        """Return (whether the module `own` has the kernel's instructions, the reason); None if unknown.
+
+        `built` is the module that was sampled, and `own` is the case's own module."""
         wanted = [code for text in self._disassembled(objdump, built) if (code := instructions.function(text, kernel))]
         if len(wanted) != 1:
             return None, f"{len(wanted)} functions of the new build have this name"

@@ -24,7 +24,7 @@ from dispatchflow.tools import processes
 from dispatchflow.tools.limits import Limits
 from dispatchflow.tools.outcome import Outcome
 
-_SEARCHED = 100_000  # characters of a tool's stderr, half of them from its end
+_SEARCHED = 100_000  # the number of characters of a tool's stderr that are searched: half at its start, half at its end
 
 Result = tuple[bool, str | None, dict[str, Digest], Facts]
 """The result of executing an action: (ok, reason of a failure, output's name → digest, facts)."""
@@ -76,9 +76,9 @@ class ModuleCall:
 
     @property
     def doubt_as_reference(self) -> str | None:
-        """The reason to mistrust results if this provider (IREE or a library) also computed the expected ones.
+        """The reason to mistrust results if this provider also computed the expected ones.
 
-        None if the same code computes both; then the results are not compared."""
+        It is None if the provider is IREE: the same code then computed both, and they are not compared."""
         return None
 
     @property

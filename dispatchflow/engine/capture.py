@@ -51,17 +51,19 @@ def of_case(
 ) -> Record | None:
     """Return the record that has the operands and results of a case's sites, captured in one call.
 
-    A case whose verification failed can be captured too, because nothing is compared with expected results.
+    Nothing is compared with expected results, so a case whose verification failed can be captured too.
 
     The outputs of the record are operands and results: `3.in0` is the first operand of site 3, and `3.out1` its second
     result. An output has the elements of a tensor, or a scalar in 8 bytes (`index`, `i64`, `f64`) or 4 bytes. The facts
     of the record are the fields of `models.captured.Capture`.
 
-    An element is undefined if it depends on memory that the program never wrote. The captured call fills such memory
-    with zeros. The output `3.out1.undefined` has one byte for each element of `3.out1`: 1 if it is undefined, else 0.
+    Memory that the program never writes has zeros in the captured call. An element that depends on such memory is
+    undefined. If `3.out1` has undefined elements, the record has a further output, `3.out1.undefined`, with one byte
+    for each element of `3.out1`: 1 if the element is undefined, else 0.
 
-    Returns None if the case did not compile or has no data. If its provenance (`provenance.of_case`) failed, returns
-    that record instead. A record that is not `ok` has the reason, such as results that differ from call to call.
+    Returns None if the case did not compile or has no data. If the sites cannot be found, the returned record is the
+    failed one of `provenance.of_case`. The `reason` of a record that is not `ok` tells why nothing was captured: for
+    example because the results of two calls differ.
 
     Args:
         executor: executes the actions.
@@ -107,10 +109,10 @@ def of_case(
 
 
 def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program | None]:
-    """Return the record of a case's provenance, and the program in it.
+    """Return (record of a case's provenance, the program in it).
 
-    The record is None if the case did not compile; the program is None if there is no `ok` record. A damaged object is
-    computed again once."""
+    The record is None if the case did not compile. The program is None if there is no `ok` record. If an object of the
+    record is damaged, it is computed again, but only once."""
     for attempt in range(2):
         traced = provenance.of_case(executor, case)
         if traced is None or not traced.ok:
@@ -132,10 +134,12 @@ def capture_of(record: Record) -> Capture:
 def chosen_sites(
     program: Program, function: str, sites: Sequence[int] | None, case: str
 ) -> tuple[list[Site], list[Missing]]:
-    """Return the sites that a call of `function` can capture, and the others, each with the reason.
+    """Return (sites that a call of `function` can capture, the other sites, each with the reason).
+
+    `sites` has the numbers of the requested sites; None for all sites of the program.
 
     Raises:
-        SpecError: the program has no site with one of the numbers `sites`.
+        SpecError: `sites` has a number that no site has.
     """
     launched = {site.number for site in program.called_by(function)}
     chosen, missing = [], []
@@ -167,7 +171,7 @@ class _Capturing:
     limit_bytes: int
 
     def result(self, missing: Sequence[Missing]) -> Result:
-        """Capture, and return the result of the action; `missing` are sites that cannot be captured."""
+        """Capture the sites and return the action's result; `missing` are sites that cannot be captured."""
         plain = self._plain()
         self._place_files()
         made = self._compiled("first", fill=0)
@@ -225,9 +229,9 @@ class _Capturing:
             raise _Failed((ok, reason, outputs, facts))
 
     def _compiled(self, name: str, fill: int) -> Capturing:
-        """Compile the instrumented module to `NAME.vmfb`, and return the description of its results.
+        """Compile the module with instrumentation to `NAME.vmfb`; return the description of its results.
 
-        `fill` is the value of memory that the program never writes.
+        `fill`, 0 or 1, is the value of each element that the program never writes.
 
         Raises:
             _Failed: a tool failed, or the tensors are larger than the limit.

@@ -45,7 +45,7 @@ class DataResolver:
         self._environment, self._device_of, self._again = environment, device_of, again
         self.installed = installed
         self._known: dict[str | Workload, tuple[Data | None, Data | None]] | None = {} if frozen else None
-        """A cache: workload, or an operation's shape name → (operands, data). None if nothing is cached."""
+        """A cache: module, or an operation's shape name → (operands, data). None if nothing is cached."""
         self._reprints: dict[Module, Action] = {}
 
     def of_snapshot(self, reader: Reader) -> DataResolver:
@@ -60,7 +60,7 @@ class DataResolver:
         return self._made(program)[0]
 
     def data(self, program: Workload) -> Data | None:
-        """Return a workload's operands and expected results; None if one is missing in the store."""
+        """Return a workload's operands and expected results; None if one of them is not in the store."""
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
@@ -151,7 +151,7 @@ class DataResolver:
         return found
 
     def version(self, package: str) -> str:
-        """Return the version of a package. It is installed, as planning skips cases with missing packages."""
+        """Return the version of an installed package; planning skips cases whose package is missing."""
         found = self.installed(package)
         assert found is not None
         return found.version
@@ -197,7 +197,7 @@ class DataResolver:
         return made is not None and made.code == code
 
     def absent(self, program: Workload) -> str | None:
-        """Return why this machine cannot compute the results to compare with; None if it can."""
+        """Return why this machine cannot compute a workload's expected results; None if it can."""
         if type(program) is not Module or program.against is None:  # runs for every case; isinstance is slow
             return None
         lacking = self.reference_device(program).absent

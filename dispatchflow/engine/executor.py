@@ -1,6 +1,6 @@
-"""Execute one action: look it up, lock, look again, run, store its objects, record it.
+"""Execute one action: look up its record, lock its key, look again, run it, record the result.
 
-A failure is recorded too."""
+Its outputs are stored. A failure is recorded too."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ class ActionExecutor:
             text: the module.
             flags: flags of the compiler.
             demanded: the requested configuration, which enters the key.
-            missed: returns why the configurations in the dump are not the requested ones; None if they are. The action
-                fails with this reason.
+            missed: returns why the configurations that the compiler chose are not the requested ones; None if they are.
+                The action fails with this reason.
             files: files to which the flags refer.
             objects: name → digest of each file to which the module's text refers.
             explain: (the compiler's log, the reason found in the log) → the reason to record for a failure.
@@ -144,7 +144,7 @@ class ActionExecutor:
 def dumped(scratch: Path, to: str) -> bytes:
     """Return the configurations that the compiler wrote.
 
-    `to` is where the compiler wrote them, a directory or `-` (stdout), as returned by `command_lines.dump_of`."""
+    `to`, as returned by `command_lines.dump_of`, is where the compiler wrote them: a directory, or `-` for stdout."""
     files = [scratch / "stdout"] if to == "-" else sorted(filter(_is_regular, (scratch / to).glob("*")))
     return b"".join(path.read_bytes() for path in files)
 

@@ -24,9 +24,10 @@ SOURCES = tuple(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_
 def of_flow(executor: StageExecutor, flow: Digest) -> Record:
     """Write each dispatch of a program as a module, and return the record of this action.
 
-    `flow` is the program after the phase `flow`, an output of `provenance.of_case`. The outputs of the record are
-    `extracted`, a `models.extraction.Extracted` as JSON, and the modules as text: `0.mlir`, `1.mlir`, … For a module
-    with the configuration of a tuning, a further output has the text without it; see `plain`.
+    `flow` is the digest of the program after the compiler's phase `flow`, an output of `provenance.of_case`. The
+    outputs of the record are `extracted`, a `models.extraction.Extracted` as JSON, and the modules as text: `0.mlir`,
+    `1.mlir`, … If a module has the configuration of a tuning, a further output is the module without this
+    configuration (see `plain`).
 
     Raises:
         DamagedObject: `flow` was damaged or missing, and has been dropped with its records.
@@ -52,7 +53,7 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
 
 
 def plain(module: int) -> str:
-    """Return the name of the output that has module `module` without the configuration of its tuning.
+    """Return the name of the output that has this module without the configuration of its tuning.
 
     Another backend needs this output, because a configuration suits one backend only."""
     return f"{module}.plain.mlir"

@@ -1,4 +1,4 @@
-"""Find the records that commands made from the outputs of stages, such as captures and extractions."""
+"""Find the records, such as captures and extractions, that commands made from the outputs of stages."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ _RECOMPILES = ("phases", "passes", *phases.OUTPUTS, annotate.LINKED)
 
 
 def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
-    """Return the keys of those records in `held` that were made from the records with the keys `stages`.
+    """Return the keys of the store's records that were made from the records of stages or their outputs.
 
-    They are captures, extractions, compiles of extracted modules, and second compiles of a case (`recompile`). Records
-    of other versions of dispatchflow are left out if this version would make them again."""
+    They are captures, extractions, compiles of extracted modules, and second compiles of a case (`recompile`). A record
+    of another version of dispatchflow is left out if this version would make it again.
+
+    Args:
+        held: the store's records.
+        stages: the keys of the records of stages.
+    """
     versions: dict[str, str | int] = {
         "capture": actions.sources(*actions.CAPTURE),
         "extraction": actions.sources(*extraction.SOURCES),

@@ -14,8 +14,9 @@ from dispatchflow.keys import Digest
 def reprint(module: Module, toolchain: Digest, importer: str | None = None) -> Action:
     """Return the `emit` action of a user's module: the compiler parses the file and prints it.
 
-    The printed text has no comments, value names or source locations of the file. `importer` is the version of the
-    package that imports a model; its action has a second output, `labelled`, with the source's names."""
+    The printed text has no comments, value names or source locations of the file. If the module is an imported model,
+    `importer` is the version of the package that imports it. The action of a model has a second output, `labelled`,
+    which has the source's names."""
     objects = tuple((path, file.digest) for path, file in module.objects)
     more: dict[str, Any] = {}
     if module.importer is not None:
@@ -27,8 +28,9 @@ def reprint(module: Module, toolchain: Digest, importer: str | None = None) -> A
 def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
     """Return the action that makes a module's operands: outputs `given_0`, `given_1`, …
 
-    Each file with weights is an output too; its name is the file's name in a tool's working directory. If there are
-    weights, the digest `printed` is an ingredient, as their sizes are compared with those in the printed module."""
+    Each file with weights is an output too; its name is the file's name in a tool's working directory. `types` are the
+    operands' declared types. `printed` is the digest of the printed module. It is an ingredient only if there are
+    weights, because their sizes are compared with those in the printed module."""
     weights: dict[str, Any] = {}
     if module.parameters:
         files = tuple(item.file.digest for item in module.parameters)
@@ -55,7 +57,7 @@ def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
 def expected_files(module: Module, results: Sequence[str]) -> Action:
     """Return the action that reads a module's expected results from the user's files and values.
 
-    Its outputs are the results, `0`, `1`, …, and their `types` (`verify_module.put_types`)."""
+    Its outputs are `0`, `1`, …, one for each result, and `types` (`verify_module.put_types`)."""
     files = tuple(item if isinstance(item, str) else item.identity for item in module.expected)
     return single(
         "expected", files=files, results=tuple(results), source=sources("verification/module_data.py", "mlir/types.py")
@@ -63,16 +65,17 @@ def expected_files(module: Module, results: Sequence[str]) -> Action:
 
 
 def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
-    """Return the action that computes a module's expected results with another target.
+    """Return the action that computes a module's expected results with another target's code, `call`.
 
-    Its outputs are the results, `0`, `1`, …, and their `types` (`verify_module.put_types`)."""
+    Its outputs are `0`, `1`, …, one for each result, and `types` (`verify_module.put_types`)."""
     return called("expected", call, operands, results=tuple(results), types=True, protocol=VERIFICATION)
 
 
 def expected_from_library(module: Module, version: str, operands: Data, results: Sequence[str]) -> Action:
-    """Return the action that computes a model's expected results with a library of this version.
+    """Return the action that computes a model's expected results with a library.
 
-    Its outputs are the results, `0`, `1`, …, and their `types` (`verify_module.put_types`)."""
+    Its outputs are `0`, `1`, …, one for each result, and `types` (`verify_module.put_types`). `version` is the
+    library's version."""
     return single(
         "expected",
         library=module.against_library,

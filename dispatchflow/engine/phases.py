@@ -17,11 +17,11 @@ _TEXT = "module.txt"
 
 
 def dump(executor: StageExecutor, case: Case, source: Source) -> Record:
-    """Return the record of a compile that dumps all phases.
+    """Return the record of a compile that writes the module after each phase.
 
     Its outputs are the files of the phases (`phases.Phase.file`). If the compile fails, the record is not `ok`, and
-    has the files of the phases before the failure. The fact `doubt` says why the phases may differ from those of the
-    case's own compile."""
+    has the files of the phases before the failure. If the compile gives other code than the case's own compile, the
+    fact `doubt` says so."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         folder = scratch / phases.FOLDER

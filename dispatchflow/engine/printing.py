@@ -1,4 +1,4 @@
-"""Print a user's module in the compiler's form; a model is imported first."""
+"""Parse and print a user's module with the compiler; a model is imported first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dispatchflow.tools.toolchain import printer_of
 _IMPORTER = Path(__file__).parent.parent / "models" / "_import_onnx.py"
 _RUNNER = Path(__file__).parent.parent / "libraries" / "_onnxruntime.py"
 LABELLED = "labelled"
-"""The name of the output with the imported model whose locations are the source's names."""
+"""The name of the output that has an imported model with the source's names as locations."""
 
 
 def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
@@ -83,7 +83,9 @@ def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str)
 
 
 def expected(executor: ActionExecutor, program: Module, scratch: Path, results: int) -> Result:
-    """Compute a model's expected results with a library: outputs `0`, `1`, …, and their `types`."""
+    """Compute a model's expected results with a library: outputs `0`, `1`, …, and `types`.
+
+    `results` is the number of results of the imported model; the library must give as many."""
     from dispatchflow.cases import module
     from dispatchflow.engine import verify_module
 
@@ -117,7 +119,9 @@ def expected(executor: ActionExecutor, program: Module, scratch: Path, results: 
 
 
 def explainer(executor: ActionExecutor, record: Record) -> Callable[[str, str], str]:
-    """Return a function (log, reason) → reason that names the model's node at which a compile failed."""
+    """Return a function that adds the model's node at which a compile failed to the reason of the failure.
+
+    It takes the compiler's log and the reason, and returns the reason with the node, or unchanged."""
 
     def explained(log: str, reason: str) -> str:
         if LABELLED not in record.outputs:

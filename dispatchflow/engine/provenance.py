@@ -1,4 +1,7 @@
-"""Find a case's sites (dispatch launches) and their source operations, by a compile with tags."""
+"""Find a case's sites (dispatch launches) and the source operations of each.
+
+The case is compiled again, with a tag in the location of each operation. The tags that are left after later phases show
+which source operations a dispatch computes."""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ _OTHER_CODE = "the tagged module compiles to other code than the case's own, so 
 
 _PHASES = (("tagged", None, "dispatch-creation", "formed"), ("sites", "dispatch-creation", "flow", "flow"),
            ("flow", "flow", "hal", "hal"), ("hal", "hal", None, "module.vmfb"))  # fmt: skip
-"""The runs of the compiler, in order: (input, last phase before, last phase to run, output)."""
+"""The runs of the compiler, in order: (input, last phase of the run before, last phase, output).
+
+None stands for the beginning or the end of the compile."""
 
 _Facts = TypeVar("_Facts")
 
@@ -50,7 +55,7 @@ class _Labels:
 def of_case(executor: StageExecutor, case: Case) -> Record | None:
     """Return the record of a case's provenance: its sites and the source operations of each.
 
-    Returns None if the case did not compile. A record that is not `ok` has the reason; the case itself is not affected.
+    Returns None if the case did not compile. A record that is not `ok` has the reason; the case itself has not failed.
     The outputs of an `ok` record:
 
     - `sites`: a `models.site.Program` as JSON.
@@ -59,10 +64,10 @@ def of_case(executor: StageExecutor, case: Case) -> Record | None:
 
     Its facts:
 
-    - `sites`, `operations`, `unplaced`: the numbers of sites, of source operations, and of operations that compute and
-      are in no site.
+    - `sites`, `operations`, `unplaced`: the numbers of sites, of source operations, and of source operations that
+      compute something but belong to no site.
     - `untagged`, `unlaunched`: the numbers of launches without a tag, and of dispatches that are never launched.
-    - `unlabelled`: why no names of source operations are known, if they are not.
+    - `unlabelled`: why the names of source operations are not known; None if they were looked for.
     - `compile_s`: the seconds that the compiler took."""
     assert case.library is None
     compiled = executor.compile(case)
@@ -117,7 +122,7 @@ class _Tagging:
     title: str
 
     def result(self, code: Digest) -> Result:
-        """Return the result of the action for a case with this code digest."""
+        """Return the result of the action; it fails if the tagged module compiles to other code than `code`."""
         found = bindings.bindings_of(self.executor.resolver.toolchain)
         labels = {"labels": "labels.mlir"} if (self.scratch / "labels.mlir").exists() else {}
         self._read(found, "tag", "module.mlir", facts="source.json", output="tagged", title=self.title, **labels)

@@ -42,7 +42,7 @@ class Source:
 
 
 def source_of(executor: StageExecutor, case: Case) -> Source:
-    """Compile a case as usual, and return what a second compile needs, even if this one failed.
+    """Compile a case as usual, and return what a second compile needs, even if the first one failed.
 
     Raises:
         ToolError: the compiler cannot read the module, or the module does not have the case's function.
@@ -74,7 +74,10 @@ class Recompile:
     """Additional variables of the compiler's environment; they enter the key."""
 
     def record(self, kind: str, flags: Sequence[str], take: Callable[[Path], dict[str, Digest]]) -> Record:
-        """Return the record of this compile; `take` stores its outputs from a scratch directory."""
+        """Compile the case with these flags, and return the record of this action.
+
+        `kind` is the action's kind. `take` stores files of the scratch directory, and returns output's name → digest.
+        """
 
         def make(scratch: Path) -> Result:
             outcome = self.run(scratch, flags)

@@ -32,8 +32,8 @@ class Regressions:
         """Return a failed case's state, as a regression if the stage passed with another toolchain.
 
         `entry` is the known-failure entry that describes the failure, or None. If there is an entry, only toolchains
-        whose release is in the entry's range are considered. Without a regression, `entry` becomes the state's known
-        failure."""
+        whose release is in the entry's range are considered. If there is no such toolchain, `entry` becomes the state's
+        known failure."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:
@@ -59,8 +59,8 @@ class Regressions:
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
         """Yield `version` for each passed verification of these ingredients.
 
-        `version` is the version of the toolchain that made the code. It is None if the present toolchain makes the same
-        code; then the version of the runtime that verified it is yielded."""
+        `version` is the version of the toolchain that made the code, or None if it is the present toolchain. If it is
+        None, the version of the runtime that verified the code is yielded."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:
@@ -76,7 +76,7 @@ class Regressions:
 
     @cached_property
     def _compiled(self) -> dict[str, list[tuple[str, str]]]:
-        """Shared ingredients (`_shared`) → (version, code digest) of each other toolchain's passed compile."""
+        """Result of `_shared` → (version, code digest) of each successful compile with another toolchain."""
         versions = {known["digest"]: known["version"] for known in self._toolchains}
         found: dict[str, list[tuple[str, str]]] = {}
         for code, ingredients in self._records.passed_compiles(self._toolchain):

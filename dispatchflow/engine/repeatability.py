@@ -5,8 +5,8 @@ is zeros or leftovers. The second call runs on `local-sync` with an allocator th
 that is not written, or is computed from unwritten memory, differs between the two calls. This check needs no reference
 and no tolerance.
 
-One call with that allocator would not suffice: `local-task` takes its memory elsewhere (IREE 3.12 and 3.13), a
-reference that is computed from unwritten memory may contain 0xCD too, and 0xCD may be right by chance.
+One call with that allocator would not suffice. `local-task` takes its memory elsewhere (IREE 3.12 and 3.13). The
+expected results may contain 0xCD too, if they are computed from unwritten memory. And 0xCD may be right by chance.
 
 Devices other than the CPU have no such allocator (Vulkan's refuses to be wrapped). There the second call repeats the
 first one, and shows only whether a result is the same each time."""
@@ -42,10 +42,10 @@ class Difference:
     steady: bool
     """Whether the results depend on unwritten memory, not on chance.
 
-    This is assumed if new memory was filled with 0xCD in the second call, and a third call, made like the first one,
-    gave the results of the first one."""
+    It is true if the second call filled new memory with 0xCD, and a third call, made like the first one, gave the
+    results of the first one."""
     second: Names
-    """The files of the second call."""
+    """The names of the files with the second call's results."""
 
     def text(self, of: str, unit: str = "element") -> str:
         """Return the difference in one line; `of` names the first result that differs."""
@@ -66,8 +66,8 @@ def difference(
 ) -> Result | Difference | None:
     """Call a module again and return how its results differ from those in the files `names`.
 
-    `arrays` has one array for each result, with its type and shape. Returns None if all results are equal, or the
-    failure if a call failed."""
+    `arrays` has one array for each result, with its type and shape. Returns None if all results are equal or there is
+    no second call (`ModuleCall.again`), and the failure if a call failed."""
     if (again := place.again()) is None:
         return None
     second = [f"second_{name}" for name in names]
@@ -103,9 +103,9 @@ def _size(path: Path) -> int:
 
 
 def _different(first: Path, second: Path, like: Array) -> Verdict:
-    """Compare two files with a result; return the elements that differ in any bit, as a verdict.
+    """Compare one result's files of two calls; return the elements that differ in any bit, as a verdict.
 
-    `like` has the result's type and shape. A comparison of values, not bits, would treat all NaNs as equal."""
+    `like` has the result's type and shape. `verdict.compare_bits` is not used, because it treats all NaNs as equal."""
     import numpy as np
 
     one, other = (inputs.read(path, like.dtype) for path in (first, second))

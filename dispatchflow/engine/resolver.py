@@ -70,7 +70,7 @@ class Resolver:
         self.measured_elsewhere: set[Key] = set()
         """Measurements that another invocation took while this one waited for them; they are not repeated."""
         self.unjudged: dict[Case, CaseState] = {}
-        """Cases that reuse another runtime's measurement without a judgement (see `reuse`) on enough controls."""
+        """Cases that reuse another runtime's measurement, though too few controls compare both (see `reuse`)."""
         self.asked_to_measure: Collection[Case] = ()
         """The cases whose pending measurements run in this invocation."""
         self.asked_for_sites: Collection[Case] = ()
@@ -141,7 +141,7 @@ class Resolver:
         return self.syntax.packs(case.target.backend)
 
     def rotation(self, case: Case) -> Rotation | None:
-        """Return a cold case's rotation of its inputs; None for a hot case, or while inputs are unknown."""
+        """Return how a cold case rotates copies of its inputs; None for a hot case, or if they are unknown."""
         return None if case.cache == HOT else rotations.of(case.operation, self.supplies, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: StageState) -> StageState:

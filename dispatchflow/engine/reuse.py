@@ -65,10 +65,10 @@ class Reuse:
         return f", from another runtime: {judgement.text if judgement else 'no control was measured yet'}"
 
     def reason_to_verify_again(self, measured_now: bool, newest: Measurement | None, device: Device) -> str | None:
-        """Return why another runtime's verdict on this code does not count; None if it counts.
+        """Return why another runtime's verdict on a case's code does not count; None if it counts.
 
         `measured_now` tells whether the present runtime is about to measure the code. `newest` is the newest
-        measurement of the code."""
+        measurement of the code; None if there is none."""
         if measured_now:
             return "another runtime verified it; the runtime that measures it verifies it too"
         if newest is None or not self.foreign(newest):

@@ -15,8 +15,8 @@ from dispatchflow.workload import Workload
 def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Rotation | None:
     """Return the rotation of a cold case: which inputs are copied, and how often.
 
-    `cache_bytes` is the size of the caches; planning skips a cold case if it is unknown. Returns None for a user's
-    module while its inputs do not exist, or if none of its inputs can be rotated."""
+    `cache_bytes` is the size of the caches; planning skips cold cases if this size is unknown. Returns None for a
+    user's module while its inputs do not exist, or if none of its inputs can be rotated."""
     assert cache_bytes is not None
     if isinstance(program, Operation):
         return rotating_inputs.of_operation(program, cache_bytes)

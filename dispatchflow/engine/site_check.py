@@ -1,4 +1,4 @@
-"""Compare a site's captured results with what a reference computes from its captured operands."""
+"""Compare a site's captured results with what a reference computes from the captured operands."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _compared(place: ModuleCall, operands: Operands, data: Data) -> Result:
 
 
 def without(content: bytes, mask: Sequence[int] | bytes) -> bytes:
-    """Return a tensor's bytes with masked elements set to zero; `mask` has a byte, 0 or 1, per element."""
+    """Return a tensor's bytes, with the elements set to zero for which `mask` has a byte of value 1."""
     import numpy as np
 
     array = np.frombuffer(content, np.uint8).reshape(len(mask), -1).copy()

@@ -35,7 +35,7 @@ _ATTEMPTS = 3
 
 
 class Artifacts(NamedTuple):
-    """Code and data of a call. `files` is file name in the tool's working directory → digest."""
+    """The code and data of a call. `files` is file name in the tool's working directory → digest."""
 
     code: Digest
     files: dict[str, Digest]

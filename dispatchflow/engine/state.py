@@ -1,4 +1,4 @@
-"""The state of a case: each stage's key if known, what the store has for the key, and the reason."""
+"""The state of a case: for each stage its key, if known, what the store has for the key, and why."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StageState(msgspec.Struct, frozen=True):
 
     - `made`: the store has a good record.
     - `missing`: the stage is to be executed.
-    - `later`: the key needs an upstream output.
+    - `later`: the key needs an upstream output that does not exist yet.
     - `failed`: a failure is recorded.
     - `blocked`: an upstream stage failed.
     - `off`: not requested, or not needed because a library brings its own code.
@@ -40,7 +40,7 @@ class StageState(msgspec.Struct, frozen=True):
     record: RecordHead | None = None
     measurement: Measurement | None = None
     brought: Digest | None = None
-    """The digest of the code that a library brings, in the state of its stage `compile`."""
+    """The digest of a library's code; only the state of a library case's stage `compile` has it."""
     own: Action | None = None
     """The action that verifies with the present runtime, if the verdict is another runtime's."""
     doubt: str | None = None
@@ -68,7 +68,7 @@ class CaseState(msgspec.Struct, frozen=True):
     known: KnownFailure | None = None
     """The known-failure entry that describes the case's failure; None if there is none."""
     sites: StageState | None = None
-    """The state of the stage `sites`, if requested; not in `steps`, as a row does not depend on it."""
+    """The state of the stage `sites`, if requested; not in `steps`, because rows do not depend on it."""
 
     def __getitem__(self, stage: str) -> StageState:
         if stage != SITES:
@@ -86,7 +86,7 @@ class CaseState(msgspec.Struct, frozen=True):
 
     @property
     def dispatch(self) -> Dispatch:
-        """The case's dispatch; once a user's module is printed, with the configurations that it requests."""
+        """The case's dispatch; once a user's module is printed, with the configurations in its text."""
         emitted = self.steps["emit"].record
         return self.case.dispatch if emitted is None else self.case.dispatch.printed(emitted)
 

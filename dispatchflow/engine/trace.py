@@ -17,7 +17,7 @@ from dispatchflow.tools import processes, tracing
 from dispatchflow.tools.tracing import Traced
 
 CALLS = 20
-"""The number of traced calls: few, as each has a zone (timed section) for each workgroup it runs."""
+"""The number of traced calls: few, because a trace has a zone (timed section) for each workgroup."""
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Decide which verdict on code counts: that of the present runtime, or of the first runtime.
 
-The first runtime is the one that first verified the code. If the code passed, this verdict holds for all runtimes; its
-key does not contain the runtime. The present runtime verifies the code again if the code failed with the first one, or
-if the code is measured now. The verdict of each further runtime has a key of its own."""
+The first runtime is the one that first verified the code. The key of its verdict does not contain the runtime, and code
+that passed counts as verified for all runtimes. The present runtime verifies the code again if the code failed with the
+first runtime, or if the code is measured now. The verdict of each further runtime has a key of its own."""
 
 from __future__ import annotations
 

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 
 def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Result:
-    """Verify an operation's results on the inputs of each recipe, and repeat the call on the last inputs.
+    """Call an operation on the inputs of each recipe, and compare its results with the expected ones.
 
-    Results of exact inputs must equal the expected ones in every bit. Results of random inputs must lie within the
-    error bound. The module `repeatability` explains the repeated call."""
+    A recipe is a rule for the values of the inputs. With some recipes, such as `exact`, results are compared bit by bit
+    (`Operation.compares_bits`). With the others, such as `random`, each element must be within its error bound. The
+    call on the inputs of the last recipe is repeated, to check that its result is reproducible (`repeatability`)."""
     verdicts: dict[str, Verdict] = {}
     result = operation.result()
     dtype, name = inputs.dtype_of(result.element), ""
@@ -74,7 +75,7 @@ def _compared(place: ModuleCall, recipe: str, got: Array, operation: Operation, 
         return verdict.compare_bits(got, wanted(recipe, got.dtype))
     bounds = (wanted(f"{recipe}_{name}", "float64") for name in ("reference", "tolerance"))
     found = verdict.compare_bounded(got, *bounds)
-    # A row shows only the score on the measured inputs; on other inputs, the last rounding alone can use up the bound.
+    # Only the last recipe, whose inputs are measured, has a score: with others, rounding alone can use up the bound.
     return replace(found, score=None) if found.passed and recipe != operation.recipes[-1] else found
 
 

@@ -52,9 +52,10 @@ def verify_module(
 
 
 def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence[str]) -> Result:
-    """Return a module's results as expected results: outputs `0`, `1`, …, and `types` (`put_types`).
+    """Call a module and store its results as expected results.
 
-    The result is a failure if a call failed or if a second call gave other results."""
+    The outputs are `0`, `1`, …, one for each result, and `types` (`put_types`). `results` are the declared types. The
+    action fails if a call failed or a second call gave other results."""
     names = module.output_names(results)
     types = called(place, program, data, results, names)
     if isinstance(types, tuple):
@@ -78,7 +79,8 @@ def called(
 ) -> Types | Result:
     """Call the module, write the results into the files `names`, and return their types.
 
-    Sizes that the types do not declare are those of the call (`ModuleCall.result_types`)."""
+    `results` are the declared types. The returned types have the sizes of the call in place of dynamic sizes
+    (`ModuleCall.result_types`)."""
     if (failure := place.call(data, "given", names, program.function)) is not None:
         return failure
     types = list(results)
