@@ -72,7 +72,8 @@ class AnchorSet:
         The second result maps each anchor to the times of its blocks in ns, without the blocks before `since`, which is
         an earlier result of `marks`. `key` is the key of the case's measurement, and `blocks_ns` are the times of the
         case's blocks. The anchors' times in this session so far are added to the history, unless other programs
-        disturbed them: one session on a crowded machine, ten times slower, would widen the intervals of 63 others."""
+        disturbed them. One session on a crowded machine, ten times slower, would widen the intervals in the following
+        63 sessions, until the history drops it."""
         crowded = any(disturbed(trial.disturbed_blocks, len(trial.waits)) for trial in self.trials)
         whole = {} if crowded else {trial.label: trial.blocks_ns for trial in self.trials}
         own = self.records.remembered(self.name)
@@ -166,7 +167,7 @@ class Anchors:
             facts.keep(digest, self._store.path(digest))
 
         def continued(text: str | None) -> str:
-            """Return the shared history, or `history` if that one is empty or its anchors are not available."""
+            """Return the shared history, or `history` if the shared one is empty or its anchors are missing."""
             found = History.of(text)
             replaced = found.objects in ({}, machines.objects) and found.objects != objects
             return (history if replaced else found).json()

@@ -21,7 +21,8 @@ from dispatchflow.timing.statistics import CONFIDENCE, Z, median, student_quanti
 KINDS = ("f32", "cache" + READ)
 """The kinds of the two anchors: a kernel that computes, and a kernel that reads.
 
-The mean of both times follows the times of computing cases, reading cases and vmvx cases better than either alone."""
+The mean of both anchors' times follows the times of computing cases, reading cases and vmvx cases better than the time
+of either anchor."""
 
 PROTOCOL = Protocol("anchor", 1, warmup_s=0.02, block_s=0.03, blocks=1, span_s=0.0, budget_s=1.0)
 
@@ -62,9 +63,9 @@ class History:
         return json.dumps(self.__dict__)
 
     def begins_as(self, other: History) -> bool:
-        """Return whether both are the same history, possibly with a different number of sessions.
+        """Return whether both are the same history, possibly with different sessions.
 
-        Their modules are the same, and their factors are relative to the same times."""
+        They are the same if they have the same modules, and if their factors are relative to the same times."""
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
@@ -199,8 +200,8 @@ class Moment:
 
         `within` and the result are as for `later`. Returns None without anchors, or if the interval is not narrower
         than that of `later`. The further the times of this session's anchors are from those of the machine's first
-        session, the more the uncertainty of the sensitivity widens the interval. For the other session, the usual
-        distance is assumed."""
+        session, the more the uncertainty of the sensitivity widens the interval. For the other session, the distance is
+        assumed to be `session_sd`."""
         if self.factor is None or self.factor_sd is None:
             return None
         apart = self.sensitivity_sd**2 * (log(self.factor) ** 2 + self.session_sd**2)

@@ -15,7 +15,7 @@ from dispatchflow.mlir.types import ElementType, Signature, TensorType
 MARGIN = 1.1
 """A rate above ceiling × `MARGIN` is suspect: clocks differ by some percent between two processes."""
 
-# The CPU features with wide dot products of these types, which exceed the ceiling of f32 multiply-adds.
+# Type → the CPU features that have wide dot products of it. Their rates exceed the ceiling of f32 multiply-adds.
 _WIDE = {
     ElementType.BF16: ("avx512_bf16", "amx_bf16", "avx512_fp16"),
     ElementType.F16: ("avx512_fp16", "amx_fp16"),
@@ -55,7 +55,7 @@ class Kernel:
     spare: bool = False
     """Whether the kernel is measured only when a rate is suspect."""
     growth: int = 0
-    """The number of smaller kernels of this kind; if one takes long enough, this kernel is skipped."""
+    """The number of smaller kernels of this kind; if one takes `ENOUGH_NS`, this kernel is skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,11 @@ class Processor:
     """A CPU, or a GPU as the code for one target uses it."""
 
     register_bytes: int | None
-    """The size of a vector register; None if each lane is a thread."""
+    """The size of a vector register; None if each lane is a thread, as on a GPU."""
     faster: frozenset[ElementType]
     """Operand types whose products may run faster than the multiply-adds that are measured."""
     cache_bytes: int | None
-    """The size of the last-level cache, None if unknown; twice this size is measured as memory."""
+    """The size of the last-level cache; None if unknown. Arrays of twice this size measure the memory."""
 
 
 def processor(target: Target, cpu_flags: str, cache_bytes: int | None) -> Processor:
@@ -108,7 +108,7 @@ def compute_kind(signature: Signature | None, processor: Processor) -> str | Non
 
 
 def traffic_kind(working_set_bytes: int, cache_bytes: int | None) -> str:
-    """Return `cache` if the working set can stay in the last-level cache, else `memory`."""
+    """Return `memory` if the working set is larger than twice the last-level cache, else `cache`."""
     return "memory" if cache_bytes is not None and working_set_bytes > 2 * cache_bytes else "cache"
 
 

@@ -184,7 +184,7 @@ class Ceilings:
                 self._store.records.revise(name, partial(_highest_json, rates=rates))
 
     def missing(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
-        """Return those of `kinds` that were never measured, although they can be."""
+        """Return those of `kinds` that were never measured, although a kernel for the target measures them."""
         known = {kernel.kind for kernel in self.kernels(target)} - set(self._rates(target, device))
         return [kind for kind in dict.fromkeys(kinds) if kind in known]
 

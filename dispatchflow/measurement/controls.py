@@ -40,18 +40,18 @@ from dispatchflow.tools.toolchain import runtime_of
 
 _PATIENCE_S = 0.2
 _FAILURES = 2
-"""The number of attempts at a block; if all fail, the control has failed with that runtime."""
+"""The number of attempts at a block; if all fail, the control has failed with the block's runtime."""
 
 
 def questions(
     reused: Iterable[CaseState], judged: Callable[[Measurement, Device], Judgement | None], block_s: float, run: str
 ) -> list[tuple[list[CaseState], list[CaseState]]]:
-    """Return (cases, controls) for each other runtime and device that is to be judged.
+    """Group cases by runtime and device, and return (cases, controls) of each group that must be judged.
 
     `reused` are the cases that reuse a measurement of another runtime. They are grouped by that runtime and by device,
-    and the controls are chosen from the cases of the group. A group is to be judged if `judged` returns no judgement
-    for it, if the judgement has fewer controls than are available now, or if it is undecided and was made by another
-    run than `run`. `block_s` is the length of a block in seconds."""
+    and the controls are chosen from the cases of the group. A group must be judged if `judged` returns no judgement, if
+    the judgement has fewer controls than are available now, or if the judgement is unknown and was made by another run
+    than `run`. `block_s` is the length of a block in seconds."""
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)
@@ -177,7 +177,7 @@ class Controls:
     def _measure(self, chosen: Sequence[CaseState]) -> Judgement | None:
         """Measure these controls with both runtimes; None if none of them can run."""
         toolchain, taken = self._resolver.toolchain, reused_measurement(chosen[0])
-        # Controls need no dispatch statistics, which would cost a second pass.
+        # Controls need no dispatch statistics, for which each block would call the module once more.
         present = replace(toolchain, dispatch_statistics=False)
         place = runtime_of(self._store, str(taken.runtime))
         former = None if place is None else replace(present, runtime=place)
@@ -222,7 +222,10 @@ class Controls:
                 self._round(side, {word: pair[word] for word in lot.sample(sorted(pair), len(pair))})
 
     def _round(self, side: _Sides, pair: dict[str, Toolchain]) -> None:
-        """Measure a block with each runtime, in the order of `pair`; an incomplete round does not count."""
+        """Measure a block with each runtime, in the order of `pair`.
+
+        If the new runtime fails, the round does not count. If the old one fails, the control has no common rounds any
+        more: the blocks of the new runtime are compared with recorded ones."""
         found: dict[str, float] = {}
         for word, tools in pair.items():
             for attempts_left in reversed(range(_FAILURES)):

@@ -40,8 +40,8 @@ class Invocation:
     """A function of a compiled module with its operands, and the results that are expected.
 
     Args:
-        name: the name in the table; it is unique in a run.
-        vmfb: the compiled module, its path or its bytes.
+        name: the name in the table of results; it is unique in a run.
+        vmfb: the path of the compiled module, or its bytes.
         function: the name of the function.
         inputs: the operands, one for each parameter: an `Input`, or its value alone, which is then not cold.
         expected: the expected results, one for each result; None to compare nothing.

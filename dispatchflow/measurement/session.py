@@ -2,7 +2,8 @@
 
 A block is one benchmark process. In rounds, the drift of the machine (clocks, other users, heat) affects all cases
 alike. Each block is recorded when it ends. An interrupted run loses its undecided measurements, so cases are measured
-in groups of about ten minutes. Cases of one shape stay in one group, because they are compared."""
+in groups of about ten minutes. Cases of one shape (operation, sizes and types) stay in one group, because they are
+compared."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from dispatchflow.tools.limits import Limits
 
 _PATIENCE_S = 0.2
 _GROUP_S = 600.0
-"""The limit for the sum of the budgets of a group's cases; a shape that needs more has its own group."""
+"""The limit for the sum of a group's time budgets; a shape that needs more has a group of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +137,9 @@ class Session:
                     yield
 
     def _round(self, ours: Sequence[Trial]) -> list[Trial]:
-        """Return the trials of a round in their order: the anchors at random, then the cases at random.
+        """Return the trials of a round: first the anchors in random order, then the cases in random order.
 
-        Anchors come first, so that the last round of a case has their blocks too."""
+        The anchors come first, so that the last round of a case has their blocks too."""
         places = {id(trial.anchors): trial.anchors for trial in ours if trial.anchors is not None}
         for trial in ours:
             if not trial.blocks_ns and trial.anchors is not None:
@@ -232,8 +233,8 @@ class Session:
 def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
     """Run one block, alone on the machine, and return it with the wall time that it took in seconds.
 
-    If the requested number of calls takes much less than the block's time, the number was found while the machine was
-    slower. The block is then repeated for the requested time.
+    If the requested number of calls takes much less than the protocol's time for a block, the number was found while
+    the machine was slower. The block is then repeated, and the tool determines the number of calls.
 
     Raises:
         ToolError: the tool failed, or printed times that are impossible. `trial.failure` has the facts that decide

@@ -62,7 +62,7 @@ class SiteTrials:
     bench: BlockRunner
 
     def make(self, case: Case) -> Record | None:
-        """Measure a case's sites if they are pending, and return the record of the sites.
+        """Measure a case's sites if their times are pending, and return the record of the sites.
 
         The record has no times if they cannot be measured. Returns None if the case does not compile. If a block fails,
         the stage `sites` has failed, not the case."""
@@ -118,10 +118,11 @@ class SiteTrials:
         return blocks
 
     def _with_load(self, chain: CaseState, made: Artifacts, program: Program, times: ProgramTimes) -> ProgramTimes:
-        """Add the time of the module's initializers, which run before a profile of calls begins.
+        """Return `times` with the time of the dispatches that the module's initializers launch (`at_load_ns`).
 
-        The load of the module is recorded, and its replays are profiled. The time stays None if the runtime cannot
-        record or replay this load."""
+        Initializers run while the module is loaded, before the profile of the calls begins. A load and a call are
+        therefore recorded once, and the recording is replayed and profiled. `at_load_ns` stays None if there are no
+        such dispatches, if calls differ, or if the runtime cannot record or replay the load."""
         tools, device, operation = self.executor.resolver.toolchain, chain.device, chain.case.operation
         if site_times.AT_LOAD not in times.untimed.values() or not times.steady:
             return times
@@ -145,7 +146,7 @@ class SiteTrials:
         return msgspec.structs.replace(times, at_load_ns=site_times.load_ns(called, times, profile, _LOADS))
 
     def one_call(self, case: Case, device: Device) -> tuple[Program, Calls]:
-        """Verify a case, profile one call, and return its sites and the call's events; record nothing.
+        """Verify a case, profile one call, and return (sites, events of the call); record nothing.
 
         Raises:
             SpecError: a library computes the case.
@@ -165,7 +166,8 @@ class SiteTrials:
     def _repeated(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> tuple[_Read, int | None]:
         """Repeat a profiled process until its profile is complete; return (result of `read`, flush interval).
 
-        The flush interval, in ms, is `flush_ms` if the first attempt succeeded."""
+        The flush interval is how often the runtime empties its buffer of events, in ms; None: only after each call. The
+        first attempt uses `flush_ms`, and all others `_FLUSH_MS`. The interval of the last attempt is returned."""
         attempt = 1
         while True:
             try:

@@ -74,7 +74,7 @@ class Trial:
     dispatches_ns: dict[str, list[float]] = field(default_factory=dict)
     """Dispatch → its times in ns, one for each block with dispatch statistics."""
     waits: list[float | None] = field(default_factory=list)
-    """The fraction of its time that each block waited for a CPU; None if unknown."""
+    """The fraction of its time that a block waited for a CPU, for each block; None if unknown."""
     retaken: int = 0
     """The number of disturbed blocks that were measured again and do not count."""
     spent_s: float = 0.0
@@ -212,9 +212,9 @@ class LibraryTrial(_Slow):
 
 
 def rotated(resolver: Resolver, rotation: Rotation) -> tuple[bytes, tuple[str, ...]]:
-    """Return the MLIR of the module that calls a cold case with copies of its inputs, and its flags.
+    """Return (MLIR of the module that calls a cold case with copies of its inputs, flags to compile it).
 
-    The flags compile it for this CPU, whatever the case's target."""
+    The module is compiled for this CPU, whatever the case's target."""
     flags = TARGETS["llvm-cpu"].resolved_flags(resolver.host, resolver.syntax)
     return rotating_inputs.module(rotation).encode(), flags
 
@@ -234,7 +234,9 @@ def has_dispatches(chain: CaseState) -> bool:
 
 
 def trial(executor: StageExecutor, chain: CaseState, made: Artifacts) -> Trial:
-    """Return the trial of a case, whose code and inputs are `made`; the key of `profile` must be known."""
+    """Return the trial of a case, whose code and inputs are `made`.
+
+    The key of the stage `profile` must be known."""
     case, action, resolver = chain.case, chain["profile"].action, executor.resolver
     assert action is not None
     recipe = case.operation.recipes[-1]

@@ -31,7 +31,7 @@ class Comparison:
     ratio: float
     """The candidate's time divided by the baseline's; below 1 the candidate is faster."""
     low: float | None
-    """The lower end of the ratio's interval, `high` the upper; None if there are too few rounds."""
+    """The lower end of the ratio's interval; `high` is the upper end. None if there are too few rounds."""
     high: float | None
     rounds: int
     """The number of blocks in the shorter series."""

@@ -18,7 +18,7 @@ class Protocol:
     warmup_s: float
     block_s: float
     blocks: int
-    """The number of blocks, fixed in advance: stopping at a narrow interval makes intervals too narrow."""
+    """The number of blocks, fixed in advance: stopping once an interval is narrow makes it too narrow."""
     span_s: float
     """The shortest time from the first to the last round, so that rounds meet different machine states."""
     budget_s: float

@@ -20,7 +20,7 @@ CONTROLS = 3
 FIRST_ROUNDS, ALL_ROUNDS = 14, 28
 """A control has `FIRST_ROUNDS` rounds if its verdict is then `same`; otherwise it has `ALL_ROUNDS`.
 
-Rounds end early too if a control is already `faster` or `slower` after `FIRST_ROUNDS`. This additional test could
+If any control is `faster` or `slower` after `FIRST_ROUNDS`, the rounds of all controls end. This additional test could
 report a false change, so it uses the higher `FIRST_CONFIDENCE`, for which all ratios must be on the same side of 1."""
 
 FIRST_CONFIDENCE = 0.9998
@@ -35,7 +35,9 @@ UNSOUND = "verification failed: "
 """The beginning of a control's `failure` if its results are wrong."""
 
 FLOOR_APART = 0.1
-"""The smallest change that counts in a comparison with recorded blocks, because the machine drifts."""
+"""The smallest change that counts in a comparison with recorded blocks, as a fraction.
+
+It is larger than `FLOOR`, because the machine may have drifted since these blocks were recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class Judgement:
     def has_few_controls(self) -> bool:
         """Whether more controls could change the judgement.
 
-        This is so if no control moved, and if the judgement is unknown or was made with fewer than `CONTROLS`."""
+        It is true if no control moved, and the judgement is unknown or was made with fewer than `CONTROLS` controls."""
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
     def should_be_repeated(self, controls: int, run: str) -> bool:

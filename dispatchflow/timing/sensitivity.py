@@ -16,9 +16,9 @@ Runs = Sequence[tuple[float, float]]
 """(log of the anchors' time, log of the case's time) for each run, each up to an additive constant."""
 
 _LEAST_SD = 0.03
-"""The smallest standard deviation of a run in the regression, even if quiet runs agree better.
+"""The smallest standard deviation of a run that the regression assumes, even if runs agree better.
 
-The causes of small changes differ from the causes of large ones, and the anchors have noise too."""
+Small changes have other causes than large ones, and the anchors have noise too."""
 
 _PRIOR_CASES = 4
 _ROUNDS = 10
@@ -39,9 +39,9 @@ class Sensitivity:
 
     @property
     def _weight(self) -> float:
-        """The weight of this estimate as a prior.
+        """The weight of this estimate as the prior of a regression.
 
-        It is added to the weight of the runs, the sum of the squared deviations of their anchors' log(time)."""
+        The weight of the runs is added to it: the sum of the squared deviations of log(anchors' time) from its mean."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:
@@ -67,8 +67,8 @@ docs/measurement.md has the measurements."""
 def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
     """Return the distribution of the sensitivities of these cases, to use as a prior (empirical Bayes).
 
-    `first` counts as `_PRIOR_CASES` additional cases. The result has the degrees of freedom of `first`, whatever the
-    number of cases."""
+    `first` counts as `_PRIOR_CASES` additional cases. Cases whose runs have a smaller weight than `first` are left out
+    (`_weight`). The result has the degrees of freedom of `first`, whatever the number of cases."""
     known = [runs for runs in cases if sum(x * x for x in _apart([x for x, _ in runs])) > first._weight]
     found = first
     for _ in range(_ROUNDS if known else 0):
@@ -96,7 +96,7 @@ class Felt:
     def by(self, key: str, now: tuple[float, float] | None = None) -> Sensitivity:
         """Return the estimate for a case from its earlier runs and its current run, `now`.
 
-        If `now` is None, `unusual` is 0."""
+        `key` is the key of the case's measurement. If `now` is None, the estimate's `unusual` is 0."""
         earlier = self._runs.get(key, [])
         return self._prior.learned([*earlier, now]) if now else replace(self._prior.learned(earlier), unusual=0.0)
 

@@ -35,7 +35,9 @@ class Summary:
     median_ns: float
     min_ns: float
     ci_low_ns: float | None
-    """The lower end of the median's 95 % interval, `ci_high_ns` the upper; None for fewer than six blocks."""
+    """The lower end of the median's 95 % interval; `ci_high_ns` is the upper end.
+
+    Both are None for fewer than six blocks."""
     ci_high_ns: float | None
 
     @property
@@ -87,9 +89,9 @@ def widening(blocks_ns: Sequence[float]) -> float:
     """Return the factor by which an interval is widened because successive blocks are correlated.
 
     The factor is sqrt((1 + r) / (1 - r)), as for the mean of a first-order autoregressive series, where r is the
-    correlation of successive logarithms. The factor is 1 if r is within its standard error of 0. The r of n blocks is
-    too low by (1 + 3 r) / n on average (Kendall 1954), which is added. r is limited to 0.9, because a few blocks do not
-    suffice to estimate more."""
+    correlation of successive blocks' log(time). The factor is 1 if r is within its standard error of 0. An r that is
+    computed from n blocks is too low by (1 + 3 r) / n on average (Kendall 1954); this amount is added. r is limited to
+    0.9, because a few blocks do not suffice to estimate more."""
     logs = [log(ns) for ns in blocks_ns]
     count, mean = len(logs), sum(logs) / len(logs)
     apart = [value - mean for value in logs]
@@ -125,7 +127,7 @@ def at_confidence(interval_ns: Sequence[float], blocks: int, confidence: float) 
     farther end from the middle, times the ratio of Student's t quantiles for both confidences with `blocks` - 1 degrees
     of freedom. The method assumes a distribution, because no interval between two of nine blocks has a confidence of
     99.9 %. It uses the farther end, because nine blocks are too few to determine each end. docs/measurement.md shows
-    how often the intervals are true."""
+    how often such intervals contain the true value."""
     low_ns, middle_ns, high_ns = interval_ns
     further = max(log(high_ns / middle_ns), log(middle_ns / low_ns))
     freedom = blocks - 1
@@ -169,7 +171,7 @@ def waited_too_long(waited: float | None) -> bool:
 def disturbed(blocks: int, count: int) -> bool:
     """Return whether more than a quarter of a measurement's blocks were disturbed.
 
-    If more are disturbed, the median is unreliable. `blocks` is the number of disturbed blocks, `count` of all."""
+    The median is then unreliable. `blocks` is the number of disturbed blocks, and `count` is the number of all."""
     return blocks > count / 4
 
 
