@@ -25,7 +25,7 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.workload import Workload
 
 CONFIGURATION_CHECK = 5
-"""Version of the check by `configurations.parse` and `Dispatch.missed`. Raise it when that changes."""
+"""Version of the check by `configurations.parse` and `Dispatch.missed`. Raise it when they change."""
 
 PRINTING = 5
 """Version of the facts that are recorded when a user's module is printed. Raise it when they change."""
@@ -49,7 +49,7 @@ class Data:
 
     @cached_property
     def measured(self) -> Data:
-        """This data with only the last set of operands, which is the one that measurements use."""
+        """The operands of measurements: this data with only its last set of tensors."""
         recipe, digests = list(self.digests.items())[-1]
         return replace(self, digests={recipe: digests})
 
@@ -71,7 +71,7 @@ class Data:
         return (*chain.from_iterable(self.digests.values()), *(digest for _, digest in self.parameters))
 
     def inputs(self, recipe: str) -> tuple[str, ...]:
-        """Return the values of `--input=`, one for each operand."""
+        """Return the values of a tool's option `--input=`, one for each operand."""
         return tuple(
             argument[1:] if argument.startswith("=") else f"{argument}=@{recipe}_{i}.bin"
             for i, argument in enumerate(self.arguments)
@@ -146,7 +146,7 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return (digest of the text with the source's names and locations, source's file name).
+    """Return (digest of the module's text with the source's names and locations, source's file name).
 
     For an imported model, this text is the output `labelled` of its `emit` action, whose outputs are `emitted`. For
     another module, it is the user's file. Returns None for an operation."""
@@ -185,9 +185,9 @@ def inputs(operation: Operation) -> Action:
 def expectation(operation: Operation) -> Action:
     """Return the action that computes an operation's expected results for each recipe.
 
-    If results are compared bit by bit, the output has the recipe's name. Otherwise there are two outputs with a value
-    for each element, such as `random_reference` and `random_tolerance`. The output `unseen` has one line for each
-    error, such as an operand that is read as zeros, that no recipe would detect (`verification.power`)."""
+    If a recipe's results are compared bit by bit, they are one output with the recipe's name. Otherwise there are two
+    outputs with a value for each element, such as `random_reference` and `random_tolerance`. The output `unseen` has a
+    line for each error that no recipe would detect, such as an operand read as zeros (`verification.power`)."""
     return _data_action("expected", operation)
 
 
@@ -211,8 +211,8 @@ def verification(
         call: the code, its function and the device.
         data: inputs and expected results.
         tolerance: the tolerance of a user's module; None for an operation, whose tolerances are part of the data.
-        is_reference: whether this code also computed the expected results, as the digests in `data` do not tell.
-        runtime: the digest of the runtime, if it repeats another runtime's verification; None for the first one.
+        is_reference: whether this code also computed the expected results; the digests in `data` do not show it.
+        runtime: the digest of the runtime that repeats the verification; None for the first verification of the code.
     """
     more: dict[str, Any] = {"is_reference": True} if is_reference else {}
     more |= {"runtime": runtime} if runtime is not None else {}

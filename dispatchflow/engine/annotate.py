@@ -26,14 +26,14 @@ LINKED = "linked"
 """The kind of the action that builds a case with the system's linker."""
 _FREQUENCY_HZ = 2000
 _BLOCKS = 30
-"""The duration of the sampled calls, as a multiple of that of a block (benchmark process)."""
+"""Calls are sampled for this many times the duration of a block (benchmark process)."""
 _SAMPLES, _LIBRARIES = "perf.data", "libraries"
 _OUTPUT_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """The samples of one kernel of a special build, and whether the case's own code has the same kernel."""
+    """The samples of a kernel in a second build, and whether the case's own code has the same kernel."""
 
     function: Annotated
     same_code: bool | None
@@ -43,7 +43,7 @@ class Annotation:
 
 
 def refusal(case: Case, device: Device) -> str | None:
-    """Return why the kernels of a case cannot be annotated; None if they can."""
+    """Return why the instructions of a case's kernels cannot be sampled; None if they can."""
     if case.library is not None:
         return f"{case.provider} brings its own code"
     if case.target.backend != "llvm-cpu":
@@ -170,7 +170,7 @@ class _Sampling:
         return outcome, processes.shortened(self.scratch / f"{name}.stderr")
 
     def compared(self, objdump: str, built: Digest, own: Digest, kernel: str) -> tuple[bool | None, str]:
-        """Return (whether the module `own` has the kernel's instructions, the reason); None if unknown.
+        """Return (whether the module `own` has the kernel's instructions, or None if unknown; the reason).
 
         `built` is the module that was sampled, and `own` is the case's own module."""
         wanted = [code for text in self._disassembled(objdump, built) if (code := instructions.function(text, kernel))]

@@ -32,7 +32,7 @@ Result = tuple[bool, str | None, dict[str, Digest], Facts]
 
 @dataclass(frozen=True, slots=True)
 class ModuleCall:
-    """A scratch directory with a `module.vmfb`, and the device and tools to call it with."""
+    """A scratch directory with a `module.vmfb`, and the device and tools to call this module with."""
 
     store: Store
     toolchain: Toolchain
@@ -83,7 +83,7 @@ class ModuleCall:
 
     @property
     def ran_with(self) -> Facts:
-        """The runtime's digest as a fact of a failed call, so that another runtime tries the call again."""
+        """Facts of a failed call: the runtime's digest, so that another runtime tries the call again."""
         return {"runtime_digest": self.toolchain.runtime_digest}
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:

@@ -70,7 +70,8 @@ def of_case(
         case: a case that IREE compiles.
         sites: the numbers of the sites; None for all that a call may launch.
         execution: which execution of each site in the call, from 1; None for the last one.
-        limit_bytes: the largest size; a larger capture is refused, before the call if all sizes are static.
+        limit_bytes: the largest size of all captured tensors together. A larger capture is refused, before the call if
+            all sizes are static.
         recipe: the recipe of the inputs; None for the first one.
 
     Raises:
@@ -262,7 +263,7 @@ class _Capturing:
             raise _Failed(failed(what, outcome, self.scratch, {}, self.executor.store, self.executor.limits))
 
     def _called(self, name: str, made: Capturing, plain: Sequence[Path]) -> tuple[Capture, dict[str, bytes]]:
-        """Call the instrumented module; return the capture, and tensor's name → its bytes.
+        """Call the instrumented module; return (the capture, tensor's name → its bytes).
 
         Raises:
             _Failed: the call failed, its results differ from the results of the case's own code, or the tensors are

@@ -49,7 +49,7 @@ class DataResolver:
         self._reprints: dict[Module, Action] = {}
 
     def of_snapshot(self, reader: Reader) -> DataResolver:
-        """Return a resolver for a snapshot of the records; it caches data, as a snapshot never changes."""
+        """Return a resolver for a snapshot of the records; it caches data, because a snapshot is constant."""
         return DataResolver(
             reader, self._toolchain, self._host, self._environment, self._device_of, self._again, self.installed,
             frozen=True,
@@ -101,7 +101,9 @@ class DataResolver:
         return self._reader.found(action.key) if action else None
 
     def actions(self, program: Workload) -> list[Action]:
-        """Return the actions that make a workload's data. Actions with unknown ingredients are left out."""
+        """Return the actions that make a workload's inputs and expected results.
+
+        Actions with unknown ingredients are left out."""
         found = [self.inputs_action(program), self.expected_action(program)]
         if isinstance(program, Module):
             found.append(self._reference_compile(program))

@@ -20,7 +20,7 @@ from dispatchflow.tools.outcome import Outcome
 from dispatchflow.tools.toolchain import environment_of
 
 VERSION = 1
-"""Version of the outputs. Raise it when they change."""
+"""Version of the outputs of second compiles. Raise it when these outputs change."""
 
 _STREAM_BYTES = 1 << 42
 """The limit of the output, too high to be reached: the compiler may print the module after each pass."""

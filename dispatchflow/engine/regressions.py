@@ -29,7 +29,7 @@ class Regressions:
         self._records, self._toolchain = records, toolchain
 
     def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
-        """Return a failed case's state, as a regression if the stage passed with another toolchain.
+        """Return a failed case's state, marked as a regression if the stage passed with another toolchain.
 
         `entry` is the known-failure entry that describes the failure, or None. If there is an entry, only toolchains
         whose release is in the entry's range are considered. If there is no such toolchain, `entry` becomes the state's

@@ -141,7 +141,7 @@ class Resolver:
         return self.syntax.packs(case.target.backend)
 
     def rotation(self, case: Case) -> Rotation | None:
-        """Return how a cold case rotates copies of its inputs; None for a hot case, or if they are unknown."""
+        """Return how a cold case rotates copies of its inputs; None for a hot case or unknown inputs."""
         return None if case.cache == HOT else rotations.of(case.operation, self.supplies, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: StageState) -> StageState:

@@ -30,7 +30,7 @@ class Operands:
     """The captured operands of a site, on which the reference runs, and its captured results."""
 
     arguments: tuple[tuple[str, Digest], ...]
-    """(argument as in `Data.arguments`, digest of its bytes); the argument of a scalar is like `=5`."""
+    """(operand as in `Data.arguments`, such as `4x8xf32` or `=5`; digest of its bytes) of each operand."""
     results: tuple[tuple[str, Digest], ...]
     """(type, digest of the bytes) of each captured result."""
     undefined: Mapping[int, Digest]

@@ -211,8 +211,8 @@ class StageExecutor(ActionExecutor):
     def artifacts(self, case: Case, expected: bool) -> Artifacts | None:
         """Return the code and data of a call; None if the compile failed or the data cannot be made.
 
-        Every object is compared with its digest. A damaged object is dropped with the records that refer to it; this
-        method then makes the object again."""
+        With `expected`, the data has expected results too. Every object is compared with its digest. A damaged object
+        is dropped with the records that refer to it, and is then made again."""
         program, resolver = case.operation, self.resolver
         for _ in range(_ATTEMPTS):
             try:

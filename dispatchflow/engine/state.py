@@ -29,7 +29,7 @@ class StageState(msgspec.Struct, frozen=True):
     """One of the words below. A stage is pending if it is `missing` or `later`.
 
     - `made`: the store has a good record.
-    - `missing`: the stage is to be executed.
+    - `missing`: the store has no record that counts, and the stage is to be executed.
     - `later`: the key needs an upstream output that does not exist yet.
     - `failed`: a failure is recorded.
     - `blocked`: an upstream stage failed.

@@ -61,7 +61,7 @@ class AnchorSet:
                 self.records.remember(self.name, History().json())
 
     def marks(self) -> dict[str, int]:
-        """Return anchor → the number of blocks of it that were measured in this session so far."""
+        """Return anchor → the number of its blocks that were measured in this session so far."""
         return {trial.label: len(trial.blocks_ns) for trial in self.trials}
 
     def moment(

@@ -81,7 +81,7 @@ class History:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """Mean and standard deviation over the sessions of log(anchors' time / reference time)."""
+        """The mean and the standard deviation, over all sessions, of log(anchors' time / reference time)."""
         logs = [values for found in self.sessions.values() if (values := self._logs(found))]
         return _pooled([sum(values) / len(values) for values in logs], PRIOR_SESSION_SD)
 

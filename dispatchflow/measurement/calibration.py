@@ -60,7 +60,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """A CPU, or a GPU as the code for one target uses it."""
+    """The properties of a CPU or GPU that decide which kernels measure its ceilings."""
 
     register_bytes: int | None
     """The size of a vector register; None if each lane is a thread, as on a GPU."""

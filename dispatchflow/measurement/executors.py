@@ -84,7 +84,9 @@ class Executors:
                 return [row | {"status": "failed", "reason": f"measuring failed: {in_one_line(error)}"}]
 
     def _verified(self, call: Call, place: Path) -> Row:
-        """Call the function once and compare its results; return the cells `status`, `verdict`, `reason`."""
+        """Call the function once and compare its results.
+
+        Returns the cells `status`, `verdict` and, if there is one, `reason` of a row."""
         names = module.output_names(call.results)
         given = [_value(operand.shape, operand.element, i, call) for i, operand in enumerate(call.operands)]
         run = command_lines.run_argv(

@@ -41,7 +41,7 @@ class BlockRunner:
 
 
 class Session:
-    """The pending measurements of one run, for use by one thread: blocks run alone anyway."""
+    """The pending measurements of one run, for use by one thread only, because blocks run alone anyway."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class Session:
     def _claim(self, trial: Trial) -> bool:
         """Claim the measurement of this trial; return False if another run holds it or has completed it.
 
-        A measurement that another run completed in the meantime is adopted."""
+        If another run has completed it in the meantime, the trial takes over the blocks of that measurement."""
         if trial.claimed:
             return True
         if not self._store.claims.take(trial.key):

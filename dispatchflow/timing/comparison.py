@@ -16,12 +16,12 @@ CONFIDENCE = 0.998
 With 95 %, five of 100 comparisons of equal code would be called `faster` or `slower`."""
 
 MIN_ROUNDS = 10
-"""The fewest rounds for which an interval of this confidence exists.
+"""The fewest rounds for which an interval with confidence `CONFIDENCE` exists.
 
-With this number, the interval is from the smallest ratio to the largest."""
+With this number of rounds, the interval is from the smallest ratio to the largest."""
 
 MARGIN = 0.01
-"""The difference, as a fraction, below which two times count as equal, however certain it is."""
+"""Two times that differ by less than this fraction count as equal, however certain the difference is."""
 
 
 @dataclass(frozen=True, slots=True)
