@@ -1,1 +1,1 @@
-"""The store: objects named by their digest, records of actions, and the locks on both."""
+"""The store: objects (files named by their content's digest), records of executed actions, and locks."""

@@ -1,4 +1,4 @@
-"""A SQLite file in WAL mode: a kill loses no committed data, and faults of the file are StoreErrors."""
+"""A SQLite file in WAL mode: a kill loses no committed data; faults of the file raise StoreError."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _ANEW = (
 
 
 def _is_fault(error: BaseException) -> bool:
-    """Return whether an error is a fault of the file or the disk, not a wrong use of `sqlite3`."""
+    """Return whether an error is a fault of the file or the disk, rather than a wrong use of `sqlite3`."""
     ours = (sqlite3.ProgrammingError, sqlite3.NotSupportedError)
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, ours)
 
 
 _LONGEST = 500
-"""The longest path in bytes. SQLite's limit is 512, also with `-journal` or `-wal` appended."""
+"""The longest path in bytes. SQLite's limit of 512 includes the ending `-journal` or `-wal`."""
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
@@ -42,7 +42,7 @@ def _code(error: BaseException) -> int:
 
 
 class Database:
-    """A connection that all threads use; faults of the file or the disk raise StoreError.
+    """A connection to a SQLite file, which all threads share; faults of the file or disk raise StoreError.
 
     Args:
         path: the database file; it is created if it does not exist.
@@ -87,7 +87,7 @@ class Database:
         self._db.execute("pragma synchronous = normal")
 
     def _use_wal(self) -> None:
-        # SQLite's timeout covers a wait for a process that has opened the file alone, but not for one that creates it.
+        # SQLite applies its timeout while another process has the file open alone, but not while one creates the file.
         end = time.monotonic() + _PATIENCE_S
         while True:
             try:

@@ -28,7 +28,7 @@ _HINTS = {
 }
 """Error number → hint; the hint for all other numbers is `ELSEWHERE`."""
 _NEEDED_BYTES = 4 << 20
-"""The free space below which the full disk is reported as the cause of any tool's failure."""
+"""The free space in bytes below which `check` treats the disk as full."""
 
 
 def is_full(error: OSError) -> bool:
@@ -60,14 +60,14 @@ def unwritable(store: Path, error: OSError) -> StoreError:
 
 
 def check(place: Path, said: str = "") -> None:
-    """Raise DiskFull if the disk is full. Call this before recording a failure, which may have this cause.
+    """Raise DiskFull if the disk is full; call this before recording a failure that a full disk may cause.
 
     Args:
         place: a path on the disk.
         said: the error message of the tool or the system.
 
     Raises:
-        DiskFull: the disk has too little space or no inodes, or `said` has the system's message for a full disk.
+        DiskFull: the disk has too little space or no inodes, or `said` contains the system's message for a full disk.
     """
     status = os.statvfs(place)
     full = status.f_bavail * status.f_frsize < _NEEDED_BYTES or _is_out_of_inodes(status)

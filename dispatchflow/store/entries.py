@@ -1,4 +1,4 @@
-"""Records and measurements as objects; columns that planning does not need are read on first use."""
+"""Classes for records and measurements; columns that planning does not need are read on first use."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class RecordHead(msgspec.Struct, frozen=True, dict=True):
-    """The columns of a record that planning reads: success, and the digests that enter later keys.
+    """The columns of a record that planning reads: success, and the digests that enter later stages' keys.
 
     Planning reads thousands of records, so the other columns are read on first use."""
 
@@ -76,7 +76,7 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
     @property
     def runtime(self) -> Digest | None:
         """The digest of the runtime with which a verification ran; None for other records."""
-        # Older versions of dispatchflow recorded it only as a fact.
+        # Older versions of dispatchflow recorded this digest only as a fact.
         known: Digest | None = self.code or self.facts.get("runtime_digest")
         return known
 
@@ -143,9 +143,11 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
         return tuple(ns for ns, _, _ in self._blocks)
 
     def noisy_above(self, limit: float) -> bool:
-        """Return whether the median's relative uncertainty exceeds `limit`, or too many blocks were disturbed.
+        """Return whether the median's uncertainty exceeds `limit`, or too many blocks waited for a CPU.
 
-        For the default limit, the answer comes from `status`, without reading the blocks."""
+        The uncertainty is the half-width of the median's interval, divided by the median.
+
+        For the default limit, the result is taken from `status`, without reading the blocks."""
         if limit == NOISY or self.status == "failed":
             return self.status == "noisy"
         return self.disturbed or noisy(self.blocks_ns, limit)
@@ -187,13 +189,13 @@ class Tables(Reader, Protocol):
 
 
 class Snapshot:
-    """A `Reader` of all records at the time of construction, read with two queries."""
+    """A `Reader` that reads all records with two queries when it is constructed; it sees no later changes."""
 
     def __init__(self, records: Source) -> None:
         self._records = records
         self._rows, self._measured = records.everything()
         self._found: dict[Key, RecordHead] = {}
-        """The heads returned so far: a key always gets the same one, which reads other columns only once."""
+        """Key → the head returned for it; the same head is returned again, since it keeps what it has read."""
 
     def found(self, key: Key) -> RecordHead | None:
         if (found := self._found.get(key)) is None and (row := self._rows.get(key)) is not None:

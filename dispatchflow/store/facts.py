@@ -1,4 +1,4 @@
-"""The facts of records: values that an action found besides its outputs, such as a compile's time."""
+"""The facts of records: values that an action gives besides its outputs, such as a compile's time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Facts(TypedDict, total=False):
     dispatches: Sequence[tuple[str, str]]
     """The name and the applied configuration of each dispatch."""
     doubt: str
-    """The warning that a compile with additional flags (`recompile`) gave other code than the case's own."""
+    """The warning that a second compile, with more flags (`recompile`), gave other code than the first."""
 
     # --- verify
     verification: str
@@ -53,7 +53,7 @@ class Facts(TypedDict, total=False):
     score: float | None
     """The largest error, in units of its tolerance."""
     rungs: Mapping[str, str]
-    """Recipe, or index of a module's result → its verdict."""
+    """Recipe of inputs, or index of a module's result → the verdict on it."""
     why: str
     """The reason for the verdict `mistrusted` or `not compared`."""
     worst_index: Sequence[int]
@@ -68,9 +68,9 @@ class Facts(TypedDict, total=False):
     operations: int
     """The number of source operations."""
     unplaced: int
-    """The number of operations that compute and are in no site."""
+    """The number of operations that compute something but belong to no site."""
     untagged: int
-    """The number of launches without a tag."""
+    """The number of launches whose dispatches are unknown, because they have no tag `df.site.N`."""
     unlaunched: int
     """The number of dispatches that are never launched."""
     unlabelled: str | None
@@ -82,7 +82,7 @@ class Facts(TypedDict, total=False):
     executions: Mapping[str, int]
     bytes: int
     execution: int | None
-    """The execution of each site that was captured; None for the last one."""
+    """The number of the execution that was captured of each site; None for the last execution."""
 
     # --- extract and locate
     modules: int

@@ -62,7 +62,7 @@ def named(process: int) -> str:
 def is_ours(process: int) -> bool:
     """Return whether the process with this PID is another run of dispatchflow.
 
-    A PID from another container means an unrelated process here, or none."""
+    A PID from another container may belong to an unrelated process here, or to none."""
     with suppress(OSError):
         words = Path(f"/proc/{process}/cmdline").read_bytes()
         return process != os.getpid() and (b"doit" in words or b"dispatchflow" in words)
@@ -74,7 +74,7 @@ _saying = threading.Lock()
 
 
 def say(line: str) -> None:
-    """Log a line at most once a minute, since many threads may wait for the same process."""
+    """Log a line unless it was logged in the last minute: many threads may wait for the same process."""
     with _saying:
         now = time.monotonic()
         if now - _said.get(line, -_SAME_S) < _SAME_S:

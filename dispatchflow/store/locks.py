@@ -23,7 +23,7 @@ def locked(
 ) -> Iterator[None]:
     """Hold the flock of a file or a directory; a missing file is created, and never removed.
 
-    While this process waits, `whom` is called with the open descriptor. It returns a line to log, which names the
+    While this process waits, `whom` is called with the open descriptor. `whom` returns a line to log, which names the
     process that holds the lock, or None."""
     descriptor, kind = _opened(path), fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
@@ -47,7 +47,7 @@ def others(descriptor: int) -> list[holders.Holder] | None:
 
 
 class Claims:
-    """Locks on the keys of actions that take an invocation a long time. Taking a claim never waits."""
+    """Locks on keys of long actions, such as measurements; taking such a lock (a claim) never waits."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _opened(path)
@@ -86,7 +86,8 @@ class Claims:
 _A_KEY = 2**23
 """The number of bytes in the lock file for each key.
 
-The holder locks the first of these bytes, and the byte whose offset is the holder's PID. PIDs are up to 2**22."""
+The holder of a key locks the first of these bytes, and the one whose offset from it is the holder's PID (at most
+2**22)."""
 
 
 def _position(key: str) -> int:
@@ -114,7 +115,10 @@ class Users:
 
     @contextmanager
     def alone(self, waiting: Callable[[int], None]) -> Iterator[None]:
-        """Hold the lock exclusively; before a wait, call `waiting` with a run's PID, or 0 for a `clean`."""
+        """Hold the lock exclusively.
+
+        If this method must wait, it first calls `waiting` with the PID of a run that holds the lock, or with 0 if
+        another `clean` holds it."""
         self._take(fcntl.F_WRLCK, 0, _TO_THE_END, waiting)
         try:
             yield
@@ -202,8 +206,8 @@ _mine = _Mine()
 def _holder_in_words(place: Path, waiting: int) -> str | None:
     """Describe the process that this process waits for; None if only its own threads hold the locks.
 
-    The described process holds the lock of `place`. If no process does, it holds the turnstile, whose open descriptor
-    is `waiting`, and waits for the lock of `place`."""
+    The described process holds the lock of `place`. If no process holds that lock, the described process holds the
+    turnstile, whose open descriptor is `waiting`, and takes the lock of `place` next."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiling or verifying"

@@ -17,25 +17,25 @@ from dispatchflow.store.schema import HELD, SCHEMA, VERSION
 from dispatchflow.timing.statistics import median
 
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
-"""The number of lookups by key for each case, and of rows that a scan reads in the time of one lookup."""
+"""The number of lookups by key to plan a case, and of rows that a scan reads in a lookup's time."""
 
 _NEWEST = 4000
-"""The number of measurements from which sensitivities are computed; reading them takes tens of ms."""
+"""The number of measurements that `medians_with_sessions` yields; reading them takes tens of ms."""
 
 
 def _text(reason: str | None) -> str | None:
-    """Escape bytes that are not UTF-8, which a path in a reason may have; SQLite and Parquet refuse them."""
+    """Escape bytes that are not UTF-8: paths in reasons may have some; SQLite and Parquet refuse them."""
     return None if reason is None else reason.encode(errors="backslashreplace").decode()
 
 
 class Records(Database):
-    """The records of a store: a connection to the database, which all threads use."""
+    """A connection to the database with a store's records; all threads share it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, SCHEMA, VERSION)
 
     def _begin(self) -> None:
-        # Row numbers begin at the present time in units of about 1 µs, so they exceed those in older Parquet files.
+        # Row numbers start at the time in units of 2**-20 s: above all numbers in Parquet files of an older database.
         self._db.execute("insert into remembered values ('first_row', ?)", (str(int(time.time()) << 20),))
 
     # --- actions
@@ -58,7 +58,7 @@ class Records(Database):
         return RecordHead(key, bool(ok), code, outputs, self)
 
     def add(self, record: Record) -> None:
-        """Add a record; it replaces an older record with the same key, from an earlier execution."""
+        """Add a record; it replaces the record of an earlier execution with the same key."""
         code, dumps = record.facts.get("runtime_digest" if record.stage == "verify" else "code_digest"), json.dumps
         values = (
             record.key, record.stage, record.ok, _text(record.reason), code,
@@ -74,22 +74,20 @@ class Records(Database):
             )
 
     def drop_output(self, digest: Digest) -> None:
-        """Delete the records of all actions that have this object as an output, so that they run again."""
+        """Delete the records of all actions that have this object as an output, so that the actions run again."""
         with self._transaction():
             self._db.execute("delete from record where key in (select key from output where digest = ?)", (digest,))
             self._db.execute("delete from output where digest = ?", (digest,))
 
     def held(self) -> list[StoredRecord]:
-        """Return all records that refer to objects."""
+        """Return all records that have an object (a file in the store) as an output."""
         rows = self._all(HELD)
         return [StoredRecord(key, stage, at, self.value(outputs), *made) for key, stage, at, outputs, *made in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Delete the records with these keys, and sync to disk.
-
-        The caller then removes the objects `digests`; a power failure must not restore records that refer to them."""
+        """Delete the records with these keys, and sync to disk; the caller then removes the objects `digests`."""
         with self._lock:
-            self._db.execute("pragma synchronous = full")
+            self._db.execute("pragma synchronous = full")  # a power failure must not restore the records
             try:
                 with self._transaction():
                     gone = "in (select value from json_each(?))"
@@ -105,20 +103,20 @@ class Records(Database):
         return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
 
     def passed_compiles(self, toolchain: Digest) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
-        """Yield (code digest, ingredients) of each compile that succeeded with another toolchain than this."""
+        """Yield (code digest, ingredients) of each compile that succeeded with any toolchain but this one."""
         others = "stage = 'compile' and ok and json_extract(ingredients, '$.toolchain') <> ?"
         for code, text in self._all(f"select code, ingredients from record where {others}", toolchain):
             yield code, self.value(text)
 
     def problems(self) -> list[str]:
-        """Return the faults that SQLite finds in the file."""
+        """Return the faults that SQLite finds in the database file, as one text each."""
         try:
             return [line for (line,) in self._all("pragma quick_check") if line != "ok"]
         except StoreError as error:
             return [str(error.facts.get("found", error.problem))]
 
     def require_sound(self) -> None:
-        """Check the file. Call this before treating a row as absent: SQLite may silently skip damaged pages.
+        """Check the database file: SQLite may silently skip damaged pages, so that rows seem to be absent.
 
         Raises:
             StoreError: SQLite finds a fault in the file.
@@ -131,12 +129,12 @@ class Records(Database):
         return int(self._all("select count(distinct name) from latest")[0][0])
 
     def name_of(self, key: Key) -> str | None:
-        """Return the name of a case, one of whose stages last ran with this key; None if there is none."""
+        """Return the name of a case that had this key for a stage when it last ran; None if there is none."""
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Set a case's latest keys (stage → key), and the row that each view shows (view → identity)."""
+        """Record the case's newest keys (stage → key), and which row a view shows (view's name → identity)."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -147,7 +145,7 @@ class Records(Database):
         return dict(self._all("select stage, key from latest where name = ?", name))
 
     def costs(self, protocol: str) -> dict[str, float]:
-        """Return stage → mean seconds of an action. `profile` counts measurements under this protocol id."""
+        """Return stage → mean seconds of an action; for `profile`, of a measurement under this protocol id."""
         took = "select sum(b.cost_s) / count(distinct m.id) from block b join measurement m on m.id = b.measurement"
         blocks = self._all(f"{took} where json_extract(m.ingredients, '$.protocol') = ?", protocol)[0][0]
         stages = dict(self._all("select stage, avg(cost_s) from record where ok group by stage"))
@@ -197,7 +195,7 @@ class Records(Database):
             yield Measurement(id_, key, status, median_ns, runtime, machine, self)
 
     def medians_with_sessions(self) -> Iterator[tuple[Key, float, Mapping[str, Any]]]:
-        """Yield (key, median in ns, the session's anchor data) of the newest measurements."""
+        """Yield (key, median in ns, fields of the session's `anchors.Moment`) of the newest measurements."""
         rows = self._all(
             "select key, median_ns, json_extract(conditions, '$.session') from measurement "
             "where status in ('measured', 'noisy') and median_ns > 0 order by id desc limit ?",
@@ -215,7 +213,7 @@ class Records(Database):
         return reason, self.value(conditions), self.value(ingredients), run, at
 
     def blocks(self, measurement: int) -> list[tuple[float, float | None, float]]:
-        """Return (ns, dispatch_ns, cost_s) of each block, in the order of measurement."""
+        """Return each block's (time of a call in ns, of its dispatches in ns, of the process in s), in order."""
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
@@ -241,7 +239,9 @@ class Records(Database):
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Return case's name → identity of its newest row; cases without a row are left out."""
+        """Return name → identity of the row recorded last under it; for over 500 names, all that are recorded.
+
+        `names` are names of rows (`publish.name_of`) or of views. Names without a row are left out."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))
@@ -250,7 +250,7 @@ class Records(Database):
         )
 
     def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str, part: str | None = None) -> int:
-        """Add the rows (name → (identity, content)) that differ from the name's newest; return how many."""
+        """Add each row, name → (identity, content), that differs from its name's newest; return their number."""
         added = 0
         with self._transaction():
             for name, (identity, content) in rows.items():

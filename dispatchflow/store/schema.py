@@ -1,19 +1,21 @@
-"""The tables of the records.
+"""The tables of records.sqlite, each with its meaning.
 
-record        one row for each key: the newest success or failure; `code` is a compile's code digest, or the digest of
-              a verification's runtime
-output        object → the records that have it as an output
+A key is the hash of an action and its ingredients. An object is a file in the store.
+record        the newest success or failure of each key; `code` is the digest of a compile's code, or of the runtime
+              with which a verification ran
+output        the digest of an object → the keys of the records that have the object as an output
 latest        the key that each stage of a case had when it last ran, for `doit explain`
-measurement   append-only; the newest measurement of a key counts
-block         the blocks of each measurement, each recorded when it ends
+measurement   all measurements; if several have the same key, the newest that has ended counts
+block         the blocks (timings of benchmark processes) of each measurement, each recorded when it ends
 row           the rows of the Parquet parts: recorded here first, so that a lost part can be written again
-said          the identity of the newest row of each case under a protocol, and of the row that each view shows
+said          name → identity (a digest of a row's content), of two kinds: the name of a row, such as that of a case
+              under a protocol → the newest row with this name; the name of a view → the row that the view shows
 remembered    name → value: facts that are expensive to find out
 """
 
 VERSION = 4
 
-# The indexes have all columns that planning reads, so that it never loads the wide rows of the tables.
+# The indexes have all columns that planning reads, so that planning never loads the wide rows of the tables.
 SCHEMA = """
 create table record (
   id integer primary key, key text not null, stage text not null, ok integer not null, reason text,

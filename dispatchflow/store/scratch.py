@@ -16,7 +16,7 @@ from pathlib import Path
 
 @contextmanager
 def directory(parent: Path) -> Iterator[Path]:
-    """Yield a new directory that is removed afterwards."""
+    """Make a private directory in `parent`, yield its path, and remove it when the context ends."""
     path, descriptor = _locked_directory(parent)
     try:
         yield path

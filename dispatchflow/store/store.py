@@ -5,7 +5,7 @@
   records.sqlite     in WAL mode; each record is written after its objects, in one transaction (see records.py)
   results/*.parquet  immutable parts, derived from the records (see results/parquet.py)
   sites/*.parquet    the same for sites (see results/site_rows.py)
-  answers/           output of idle invocations (see project/replay.py)
+  answers/           output of runs that had nothing to do (see project/replay.py)
   locks/  tmp/
 """
 
@@ -45,7 +45,7 @@ class DamagedObject(Exception):
 
 
 class Store:
-    """A store directory.
+    """A directory with objects (files named by their content's digest), records of actions, and locks.
 
     Raises:
         StoreError: the directory is on a network file system, or cannot be written.
@@ -53,7 +53,9 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = root = root.absolute()
-        if ".." in root.parts:  # only the system can resolve `..` after a symbolic link; links to the store need it
+        # The relative links to objects in `build/` are computed from this path as text. They would be wrong if it had a
+        # `..` after a symbolic link.
+        if ".." in root.parts:
             self.root = root = root.resolve()
         try:
             with self.writing():
@@ -65,7 +67,7 @@ class Store:
                 with suppress(DiskFull), self.scratch():
                     pass
                 self.records = Records(root / "records.sqlite")
-        except DiskFull as full:  # an existing store opens without free space; a new one has nothing to remove
+        except DiskFull as full:  # the store is new: an existing store opens without free space
             raise DiskFull(full.problem, full.facts, disk.TO_BEGIN) from full
 
     @property
@@ -110,7 +112,7 @@ class Store:
         raise UnreadableObject("an object cannot be read", {"file": path, "found": found}, hint)
 
     def objects(self) -> dict[Digest, int]:
-        """Return object → size in bytes. Other files in `objects/` are logged, and are never removed."""
+        """Return digest of each object → its size in bytes; other files in `objects/` are logged and left."""
         found = {}
         for folder in (self.root / "objects").iterdir():
             if not _FOLDER.fullmatch(folder.name) or not folder.is_dir():
@@ -148,7 +150,7 @@ class Store:
         """Create links to objects in `folder`, where a tool runs; `objects` is link's name → digest.
 
         With links, the tool's command line has no path of the store. A tool could interpret characters of such a path:
-        `--module=` ends a path at an @. A user can also repeat a command line without such a path elsewhere."""
+        `--module=` ends a path at an @. Without such a path, a user can also repeat the command line elsewhere."""
         with self.writing():
             for name, digest in objects.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +181,7 @@ class Store:
         path.rename(final)
 
     def scratch(self) -> AbstractContextManager[Path]:
-        """Return a new private directory that is removed afterwards."""
+        """Return a context that creates a private directory, yields its path, and removes it at the end."""
         return self._entering(scratch.directory(self.root / "tmp"))
 
     def lock(self, key: Key) -> AbstractContextManager[None]:
@@ -203,7 +205,7 @@ class Store:
 
     @cached_property
     def claims(self) -> Claims:
-        """The claims on keys of measurements. An invocation holds a claim from the first block to the last."""
+        """The locks on keys of measurements; a run holds a key's lock from the first block to the last."""
         with self.writing():
             return Claims(self.root / "locks" / "measuring")
 
@@ -211,8 +213,8 @@ class Store:
     def users(self) -> Users:
         """The lock that protects objects from `doit store clean`.
 
-        A run that makes, verifies or measures shares the lock until it ends; it takes the lock before it looks up
-        records. Meanwhile no object is removed, even if no record refers to it yet."""
+        A run that makes, verifies or measures takes a share of the lock before it looks up records, and keeps it until
+        the run ends. Meanwhile no object is removed, even if no record refers to the object yet."""
         with self.writing():
             return Users(self.root / "locks" / "users")
 
