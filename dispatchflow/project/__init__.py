@@ -1,1 +1,1 @@
-"""Connect all packages below this one, for one command in one user directory (docs/layout.md)."""
+"""Combine the packages that this one imports, for one command in one user directory (docs/layout.md)."""

@@ -38,18 +38,18 @@ _OURS = re.compile(rf"s\d{{2,}}\..*|{re.escape(bundle.SPEC)}|{re.escape(bundle.R
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The operands and results of sites, in the store."""
+    """The operands and results of sites; their contents are objects (files) in the store."""
 
     values: Mapping[int, Mapping[str, Value]]
-    """Site → name of a value (`in0`, `out0`, …) → its type, and its content if it is a bare number."""
+    """Site's number → name of a value (`in0`, `out0`, …) → its type, and its content if it is a scalar."""
     objects: Mapping[tuple[int, str], Digest]
-    """(site, `in0`) → the digest of a tensor's bytes."""
+    """(site's number, name of a value) → the digest of the value's bytes."""
     undefined: Mapping[tuple[int, str], Digest] = field(default_factory=dict)
-    """(site, `out0`) → the digest of a mask: a byte for each element, 1 if the element is undefined."""
+    """(site's number, name of a value) → the digest of a mask, with a byte 1 for each undefined element."""
     why: str | None = None
     """The reason why nothing was captured; None if something was."""
     missing: Mapping[int, str] = field(default_factory=dict)
-    """Site → the reason why the site, or one of its values, was not captured."""
+    """Site's number → the reason why the site, or one of its values, was not captured."""
 
     def of(self, site: int) -> Mapping[str, Value] | str:
         """Return the values of a site, or the reason why there are none."""
@@ -58,19 +58,18 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A bundle in its folder."""
-
+    """A bundle that was written to a folder."""
     folder: Path
     bundle: Bundle
     without: tuple[int, ...]
-    """The requested sites that have no module, because the compiler added their dispatches later."""
+    """The numbers of requested sites without a module: the compiler added their dispatches too late."""
 
 
 def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out: Path) -> Written:
     """Write the modules of a case's sites to `out`; sites with equal modules share a file.
 
-    The case is compiled, and its sites are found, if that was not done before. `wanted` has numbers of sites; None
-    means all. The files of an earlier bundle in `out` are replaced.
+    `wanted` has the numbers of the sites; None means all. The case is compiled, and its sites are found, if that was
+    not done before. The files of an earlier bundle in `out` are replaced.
 
     Raises:
         SpecError: a library computes the case, `out` has other files, the program has no such site, or `replay=yes` is
@@ -109,8 +108,8 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
 def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: str | None = None) -> Captured:
     """Return the operands and results of these sites of a case.
 
-    They are captured if that was not done before. `missing` has the reason for each site that cannot be captured.
-    `recipe` names the way to make the inputs of the call; None means the first recipe.
+    They are captured in a call of the case, if that was not done before. `Captured.missing` has the reason for each
+    site that cannot be captured. `recipe` names the way to make the inputs of the call; None means the first recipe.
 
     Raises:
         SpecError: `execution=` is higher than the number of executions of every site.
@@ -141,10 +140,10 @@ def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: 
 
 
 def check(out: Path) -> None:
-    """Check that a folder may be written: it is empty, missing, or has an earlier bundle.
+    """Check that a bundle may be written to a folder: it is empty, missing, or has an earlier bundle.
 
     Raises:
-        SpecError: it has other files, or it is a file.
+        SpecError: the folder has other files, or is itself a file.
     """
     hint = "Name a new folder, or one that doit extract wrote before."
     if out.exists() and not out.is_dir():
@@ -157,7 +156,7 @@ def check(out: Path) -> None:
 
 
 def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict[str, Digest]:
-    """Return name → digest of the machine-code files that the modules name, as custom dispatches do."""
+    """Return name → digest of the files with machine code to which custom dispatches in the modules refer."""
     printed = workspace.executor.printed(case.operation) if isinstance(case.operation, Module) else None
     named = printed.objects if printed else {}
     texts = [path.read_bytes() for path in modules] if named else []
@@ -165,7 +164,7 @@ def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict
 
 
 def made_of(workspace: Workspace, case: Case, record: Record | None, what: str) -> Record:
-    """Return the record if it is `ok`; `what` begins the message of the error.
+    """Return `record` if it is `ok`; otherwise raise an error, whose message begins with `what`.
 
     Raises:
         ToolError: the record is not `ok`, or is None because the case does not compile.
@@ -211,7 +210,7 @@ def _title(case: Case) -> str:
 
 
 def _place(out: Path, made: Bundle, files: Mapping[str, Path], workspace: Workspace, case: Case) -> None:
-    """Write the files of a bundle; the spec is last, because a folder with one counts as a bundle."""
+    """Write the files of a bundle; the spec is last, because a folder with a spec counts as a bundle."""
     texts = {bundle.README: bundle.readme(made), bundle.REPRO: bundle.repro(made), bundle.SPEC: bundle.spec(made)}
     texts = {**{file.name: file.text for file in case.tuning.files}, **texts}
     try:

@@ -32,7 +32,7 @@ from dispatchflow.tools.toolchain import environment_of
 from dispatchflow.workload import Workload
 
 _CALLS = 10
-"""The number of calls of each repetition that repro.sh profiles."""
+"""The number of calls in each repetition of the benchmark that `repro.sh sites` profiles."""
 _OF_SITES = {"sites": "sites.json", "times": "site_times.json", "flow": "flow.mlirbc"}
 
 
@@ -42,7 +42,7 @@ def write(root: Path, store: Store, resolver: Resolver, chain: CaseState, sites:
     They are module.mlir, module.vmfb, configurations.mlir, logs, inputs, expected results, the wrong results of a
     module, case.txt and repro.sh; if the case has sites, also sites.json, flow.mlirbc, and sites.txt with the text
     `sites`."""
-    root = root.resolve()  # if it is a link, `..` in the links below it must count from the real folder
+    root = root.resolve()  # if `root` is a link, `..` in the links that it contains starts at the real folder
     folder = root / chain.case.name
     folder.mkdir(parents=True, exist_ok=True)
     wanted = links(chain, resolver)
@@ -130,7 +130,7 @@ def _inputs(program: Workload) -> dict[str, str]:
 
 
 def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
-    """Return file name in the view → digest of the object."""
+    """Return file name in the case's folder → digest of the object to which the file is a link."""
     found: dict[str, Digest] = {}
     program = chain.case.library_program
     names = {
@@ -153,7 +153,7 @@ def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
     if data := resolver.supplies.data(chain.case.operation) or resolver.supplies.operands(chain.case.operation):
         for name, digests in data.digests.items():
             if name == "expected_unseen" and digests[0] == digest_of(b""):
-                continue  # empty: the recipes would detect every kind of error that was tried
+                continue  # the list of errors that the recipes would not detect is empty
             file = f"{name}.txt" if name in ("expected_unseen", "expected_types") else f"{name}.bin"
             found |= {file: digests[0]} if name.startswith("expected") else data.files(name)
     return found
@@ -223,7 +223,7 @@ def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...
 
 
 def repro(chain: CaseState, resolver: Resolver) -> str:
-    """Return repro.sh, which takes `compile`, `run`, `benchmark` or `sites`.
+    """Return the text of repro.sh, which takes `compile`, `run`, `benchmark` or `sites` as its argument.
 
     `run` writes again*.bin, to compare with the expected results; `sites` writes calls.jsonl."""
     lines = by_hand(chain, resolver)

@@ -65,7 +65,7 @@ class CasePhases:
         return {phase: self.dumped.outputs[file] for phase, file in phases.found(self.dumped.outputs).items()}
 
     def sizes(self) -> dict[Phase, int]:
-        """Return phase → size in bytes of the module's text after it."""
+        """Return phase → size in bytes of the module's text after the phase."""
         store = self.workspace.store
         return {phase: store.path(digest).stat().st_size for phase, digest in self.phases.items()}
 
@@ -83,7 +83,9 @@ class CasePhases:
         return self.workspace.view_path / self.case.name / self.folder
 
     def _kept(self, make: Callable[..., Record]) -> Record:
-        """Make a record and link its outputs in the view; if an output is damaged, make the record again."""
+        """Return the record that `make` creates, with its outputs linked in the view.
+
+        If an output is damaged or missing, the record is made again."""
         store = self.workspace.store
         for _ in range(_ATTEMPTS):
             record = make(self.workspace.executor, self.case, self.source)

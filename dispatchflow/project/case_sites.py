@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CaseSites:
-    """The sites of a case, with all that their rows show."""
+    """The sites of a case, with the data from which their rows are built."""
 
     case: str
     program: Program
@@ -35,11 +35,11 @@ class CaseSites:
     doubt: str | None
     """The reason why the sites have no times; None if there are times."""
     ceilings: Mapping[int, sites.Ceilings]
-    """Site → the highest rates (ceilings) of this machine for the site."""
+    """Site's number → the highest rates (ceilings) of this machine for the site."""
     configurations: Mapping[str, str]
     """Kernel → the configuration that the compiler applied."""
     alone: Mapping[int, sites.Alone]
-    """Site → its time when it runs alone, as a case of its extracted module."""
+    """Site's number → its time when it runs alone, measured as a case of its extracted module."""
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -68,7 +68,8 @@ class CaseSites:
 def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
     """Return the sites of a case; None if they were not requested, or are not known.
 
-    A damaged or missing object is dropped with its records, with a warning."""
+    If a file with the sites or times is damaged or missing, its records are deleted, so that the next run makes it
+    again; the result is None, and a warning is logged."""
     step = chain.sites
     if step is None or step.record is None or step.state != "made":
         return None

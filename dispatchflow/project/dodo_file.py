@@ -12,7 +12,8 @@ from typing import Any
 def namespace(dodo: Path) -> dict[str, Any]:
     """Return the names that the dodo file defines, with their values.
 
-    The file is executed again, because tasks may be defined below our `main()`, which does nothing this time."""
+    The file is executed a second time, because the user's tasks may be defined below the call of `main()`, from which
+    this function is called. In the second execution `main()` does nothing."""
     return runpy.run_path(str(dodo), run_name="dodo")
 
 
@@ -27,7 +28,7 @@ def config(names: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def default_words(names: Mapping[str, Any]) -> Sequence[str]:
-    """Return the words that replace an empty command line; an empty list selects everything."""
+    """Return `default_tasks`, the words that replace an empty command line; no words select everything."""
     return config(names).get("default_tasks") or []
 
 

@@ -52,11 +52,12 @@ def reference_of(case: Case, given: Target | None) -> Target:
 def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequence[int] | None) -> Located:
     """Compare sites of a case with a reference, each with its own captured operands.
 
-    The case is compiled and verified, and its sites are found and captured, if that was not done before. `wanted` has
-    numbers of sites; None means all.
+    `wanted` has the numbers of the sites; None means all. The case is compiled and verified, and its sites are found
+    and captured, if that was not done before.
 
     Raises:
-        SpecError: a library computes the case, or the program has no such site, or no such execution of a site.
+        SpecError: a library computes the case, or the program has no such site, or `execution=` is higher than the
+            number of executions of every site.
         ToolError: the case does not compile, nothing can be captured, or the reference has no device.
     """
     site_states.refuse_library(case)
@@ -91,9 +92,9 @@ def _located(
 
 
 def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]:
-    """Verify a case; return (why its results are wrong, the first recipe whose inputs show it).
+    """Verify a case; return (why its results are wrong, the first recipe of inputs for which they are).
 
-    Each is None if it is unknown."""
+    Both are None if no wrong result is known; the recipe is also None if the inputs are not from a recipe."""
     device = workspace.device(case.target, case.threads)
     if device.absent is not None or workspace.settings.verify == "off":
         return None, None

@@ -53,12 +53,12 @@ def _files_and_bytes(paths: Iterator[Path]) -> tuple[int, int]:
 def clean(workspace: Workspace) -> str:
     """Run `doit store clean` and return its report.
 
-    Unless `dry=yes` is given, the clean waits until no other process uses the store, and locks it meanwhile: it is
-    unknown which records and objects a run is using.
+    Unless `dry=yes` is given, the clean waits until no run uses the store, and locks the store while it removes
+    records and objects, because it is unknown which of them a run would need.
 
     Raises:
-        StoreError: the clean was started from inside a run, for whose end it would wait; or the records are damaged, so
-            that objects which are needed would be removed.
+        StoreError: the clean was started by a run, for whose end it would wait; or the records are damaged, so that
+            needed objects might be removed.
         SpecError: with keep=referenced, there are no cases.
         ToolchainError: with keep=referenced, an available toolchain does not run, so that its keys are unknown.
     """
@@ -110,8 +110,8 @@ def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) ->
     """Return the keys that the cases of the plan need with each available toolchain.
 
     They are the keys of stages, inputs and expected results, modules that rotate inputs (`cache=cold`), sites with
-    their times under any protocol, and calibration kernels. The keys of records that other commands
-    made from these are included.
+    their times under any protocol, and calibration kernels. The keys of records that other commands made from the
+    outputs of these, such as captures, are included.
 
     Raises:
         SpecError: there are no cases.

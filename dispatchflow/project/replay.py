@@ -1,9 +1,10 @@
 """Replay the output of an earlier run that had nothing to do, as long as no input has changed.
 
 A replay never decides what is built: after any difference everything is planned again, from keys
-(docs/decisions/0010). An answer is the exit code and the text that a command line had. Each answer is a file,
-`.dispatchflow/answers/QUESTION`, where QUESTION is a digest of the command line and its environment. A replay therefore
-opens no database, and keeping an answer does not change the records, on which the answer depends.
+(docs/decisions/0010). An answer is the exit code and the text that a command line gave. Each answer is a file,
+`.dispatchflow/answers/QUESTION`, where QUESTION is a digest of the command line and its environment. Answers are not in
+the database of records: a replay need not open it, and keeping an answer must not change it, because answers depend on
+the records.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ def _file(name: str) -> str:
 
 
 def _database(name: str) -> str:
-    """Return the stamps (size, times, …) of a SQLite file and its log; every write changes one of them.
+    """Return the stamps (size, times, …) of a SQLite file and its WAL; every write changes one of them.
 
-    A reader may leave an empty log, which counts as absent."""
+    A reader may leave an empty WAL, which counts as absent."""
     log = stamp(f"{name}-wal")
     return f"{stamp(name)} {ABSENT if log.split()[2:3] == ['0'] else log}"
 
@@ -130,9 +131,9 @@ _LOOK: dict[str, Callable[[str], str]] = {
 
 
 class Replay:
-    """The inputs of one command line's answer, and the answer itself.
+    """The inputs (files, machine, …) on which one command line's answer depends, and the answer itself.
 
-    Inputs common to all command lines are read in the constructor; the others are passed to `look` or `see`."""
+    The constructor reads the inputs that all command lines have; `look` and `see` add further inputs."""
 
     def __init__(self, dodo: Path, words: Sequence[str], variables: Mapping[str, str], own: Sequence[str] = ()) -> None:
         """Read the inputs that all command lines have.
@@ -140,8 +141,8 @@ class Replay:
         Args:
             dodo: path of dodo.py.
             words: the words of the command line.
-            variables: its variables, name → value.
-            own: names of the user's task functions; a new one may have the name of a stage.
+            variables: the variables of the command line, name → value.
+            own: names of the user's task functions; a new function may have the name of a stage.
         """
         root = dodo.parent
         self._store = store_path(root).absolute()
@@ -174,11 +175,11 @@ class Replay:
             self.look(kind, name)
 
     def look(self, kind: str, name: str) -> str:
-        """Read an input, record its state, and return the state."""
+        """Read an input, record its state as a text, and return this text; `kind` is a key of `_LOOK`."""
         return self.see(kind, name, _LOOK[kind](name))
 
     def see(self, kind: str, name: str, value: str) -> str:
-        """Record the state of an input that was just read, and return the first recorded state."""
+        """Record the state (`value`) of an input, unless a state is recorded; return the recorded state."""
         return self._seen.setdefault((kind, name), value)
 
     def answer_if_unchanged(self) -> tuple[int, str] | None:
@@ -196,7 +197,7 @@ class Replay:
         return (_LOOK[kind](name) if known is None else known) == value
 
     def keep(self, code: int, text: str) -> None:
-        """Keep the answer of a run that had nothing to do, unless the records have changed meanwhile."""
+        """Keep the answer of a run that had nothing to do, unless the records have changed during the run."""
         kind, name = self._records
         if _LOOK[kind](name) != self._seen[self._records]:
             return

@@ -33,10 +33,10 @@ _Item = TypeVar("_Item")
 def check(workspace: Workspace) -> tuple[str, bool]:
     """Return the report of `doit store check`, and whether everything was sound.
 
-    Damaged objects are removed with their records, so that a run that needs them builds them again. A compile whose
-    bytes differ now is reported, and its record stays."""
+    Damaged objects are removed with their records, so that a run that needs them builds them again. A compile that
+    gives other bytes than before is reported, and its record stays."""
     store, found = workspace.store, report.Findings()
-    if problems := store.records.problems():  # then nothing in the records can be relied on
+    if problems := store.records.problems():  # nothing else is checked, because the records may all be wrong
         found.wrong += [f"{store.root / 'records.sqlite'}: {' '.join(problem.split())}" for problem in problems]
         found.wrong.append(
             "move that file away to start with empty records; the Parquet parts in results/ stay readable"
@@ -98,7 +98,7 @@ def _check_objects(store: Store, count: int | None, found: report.Findings) -> N
 
 
 def _is_sound(store: Store, digest: Digest, of: str, found: report.Findings) -> bool:
-    """Return whether an object is sound, and report it if not."""
+    """Return whether an object is sound; if not, add a line to `found`, which calls the object `of`."""
     state = "damaged" if store.path(digest).exists() else "missing"
     try:
         store.checked(digest)

@@ -27,11 +27,11 @@ class Imported:
 
     module: Path
     weights: Path | None
-    """The weights; None if there are none."""
+    """The file with the weights; None if there are none."""
     arrays: Path | None
-    """Arguments `in0`, … and results `out0`, …; None if numpy does not have the type of one."""
+    """The file with arguments `in0`, … and results `out0`, …; None if numpy has no type for one of them."""
     no_arrays: str | None
-    """The reason why there are no arrays; None if there are."""
+    """The reason why there is no file with arrays; None if there is one."""
     function: str
     types: Declaration
     f64: bool
@@ -39,7 +39,9 @@ class Imported:
 
 
 def source_of(word: str) -> tuple[Path, str]:
-    """Return the file and the function of `gpt.py:make`.
+    """Return (absolute path, function's name) for a text like `gpt.py:make`.
+
+    If the text names no function, the name is `MAKE`.
 
     Raises:
         SpecError: there is no such file, or it is no Python file.
@@ -56,12 +58,14 @@ def source_of(word: str) -> tuple[Path, str]:
 
 
 def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
-    """Call `function` of a user's file, and write what it returns to `out` and to files beside it.
+    """Call `function` of a user's file, and write the PyTorch module that it returns.
 
-    Earlier files are replaced only at the end; after a failure they are unchanged.
+    The module is written as MLIR to `out`, its weights and arrays to files beside `out`. Earlier files are replaced
+    only at the end; after a failure they are unchanged.
 
     Raises:
-        SpecError: packages are missing, the function is missing or returns something else, or `out` is wrong.
+        SpecError: packages are missing, the function is missing or does not return a module with example arguments,
+            or `out` does not end in .mlir or cannot be written.
         ToolError: the user's code fails, or the module cannot be exported.
     """
     if out.suffix != ".mlir":
@@ -87,7 +91,7 @@ def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
 
 
 def _moved(made: Path, out: Path) -> Path | None:
-    """Move a file beside `out`, keeping its ending; return its new path, None if it was not made."""
+    """Move a file beside `out`, keeping its ending; return its new path, None if there is no such file."""
     return made.replace(out.with_suffix(made.suffix)) if made.exists() else None
 
 

@@ -45,9 +45,9 @@ from dispatchflow.timing.statistics import NOISY
 from dispatchflow.tools import devices, machine, processes, releases, toolchain
 from dispatchflow.workload import Workload
 
-# Bytes of memory per element: the reference holds each in its own type, as float64, and as a magnitude.
+# Bytes of memory per element: the reference holds each element in its own type, as float64, and as a magnitude.
 _REFERENCE_BYTES = 24
-_SEARCHED = 100_000  # characters of a log, half of them from its end
+_SEARCHED = 100_000  # characters of a log that `_log` returns, half of them from its end
 
 
 class Workspace:
@@ -93,7 +93,7 @@ class Workspace:
 
     @cached_property
     def facts(self) -> MachineFacts:
-        """The highest rates of this machine and its history of anchors, shared by the user's projects."""
+        """This machine's highest rates and the times of its anchor kernels, shared by the user's projects."""
         return MachineFacts(cache_path(), machine.identity(), self._stamp)
 
     def with_toolchain(self, word: str) -> Workspace:
@@ -110,7 +110,7 @@ class Workspace:
 
     @cached_property
     def plan(self) -> Plan:
-        """The cases of specs and variables; a case that needs more cores or memory than there are is a skip.
+        """The cases that specs and variables request; impossible ones (too few cores, …) are skips.
 
         Raises:
             SpecError: a spec or variable is wrong, or there are no specs.
