@@ -54,7 +54,7 @@ def newest(rows: Iterable[Row]) -> list[Row]:
 
 
 def columns(found: Iterable[Row]) -> tuple[str, ...]:
-    """Return `COLUMNS` without those in which the cells of these rows do not differ.
+    """Return `COLUMNS` without those that do not help to distinguish these rows.
 
     `protocol` and `host` are left out if they are equal in all rows. The file, the digests and the toolchain's version
     are left out if they are equal in all rows of each place and provider, `flags` if no row has any."""
@@ -74,9 +74,9 @@ def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) 
     """Return the fastest correct rows of each (shape, target, threads, cache, protocol, host, provider).
 
     `wanted` selects rows; the result has each selected row for which no other selected row is certainly faster
-    (`comparability.unbeaten`). Each row gets its speed-up over the default configuration, which need not be selected;
-    None if the default is not correct or was not measured in the same rounds. Rows are grouped by shape, within a shape
-    by target, and so on; groups are in the order of their first occurrence."""
+    (`comparability.unbeaten`). Each row gets a `speedup` over the row with the default configuration, which need not be
+    selected. The speed-up is None if the default is not correct or was not measured in the same rounds. Rows are
+    grouped by shape, within a shape by target, and so on; groups are in the order of their first occurrence."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in filter(right, providers.compared(newest(rows))):
         groups.setdefault((*place(row), provider(row)), []).append(row)
@@ -119,7 +119,7 @@ def _is_default(row: Row) -> bool:
 def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
     """Return one line per reason why `best` has several rows of one place and provider, or empty cells.
 
-    `found` is the result of `best` for `rows`."""
+    A place is (shape, target, threads, …), see `comparability.place`. `found` is the result of `best` for `rows`."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in found:
         groups.setdefault((*place(row), provider(row)), []).append(row)
@@ -144,7 +144,7 @@ def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
 
 
 def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
-    """Return one line about the rows that only an older verification passed; no line if there are none.
+    """Return one line, as a list, about rows that only an older verification passed; empty without them.
 
     `said` is the beginning of the line; its end is the command that verifies the rows again."""
     names = list(dict.fromkeys(row["case"] for row in rows if outdated(row)))

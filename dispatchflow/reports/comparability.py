@@ -2,8 +2,8 @@
 
 Two rows can be compared if they computed the same program on the same inputs, with the same target, threads, cache and
 protocol, on one machine; two rows of IREE also need one toolchain. The ratio of their medians is meaningful only if
-they were measured in the same rounds, where drift affects both equally. For rows of different rounds, only the
-question which is faster is answered, from the intervals in which the times of another session would be.
+they were measured in the same rounds, where drift affects both equally. For rows of different rounds, this module only
+decides which is faster. It compares the intervals in which the times of another session would be.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _QUESTION: dict[str, Callable[[Row], Any]] = {
     "other inputs": lambda row: row.get("data_digest"),
     "another toolchain": lambda row: maker(row),
 }
-"""Name of a difference → function that returns the property in which two rows of a place must agree."""
+"""Difference in words → function that returns the property in which two rows of a place must agree."""
 
 OTHER_ROUNDS = "other rounds"
 
@@ -82,12 +82,13 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
     """Return the rows for which no other comparable row is certainly faster, the fastest median first.
 
     A row is certainly faster than another if the intervals of their medians do not overlap. For rows of the same rounds
-    these are the intervals within the session. For others they are wider: the interval in which another session's
-    median would be (`later_…`), and that of the median corrected for the machine's speed (`anchored_…`), if both
-    corrections have the same reference. A row without an interval is neither faster nor slower.
+    these are the intervals within the session (`ci_…`). For rows of different rounds, two wider intervals are compared:
+    the one in which another session's median would be (`later_…`); and that of the median corrected for the machine's
+    speed (`anchored_…`), if both corrections use the same reference times. A row without an interval is neither faster
+    nor slower.
 
-    The more intervals there are, the wider each becomes (Bonferroni correction). Therefore, if all rows are equally
-    fast, at most 5 % of all calls drop a row; without the correction, most calls with 50 such rows would drop some.
+    The more intervals are compared, the wider each is made (Bonferroni correction). Therefore, if all rows are equally
+    fast, at most 5 % of the calls of this function drop a row; without the correction, most calls with 50 rows would.
     """
     members = [(row, list(_intervals(row))) for row in rows]
     confidence = 1 - (1 - CONFIDENCE) / max(1, sum(len(intervals) for _, intervals in members))
@@ -103,9 +104,9 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
 
 
 def _intervals(row: Row) -> Iterable[tuple[Any, float, float, float]]:
-    """Yield the 95 % intervals of a row as (group, low, median, high), in ns.
+    """Yield the 95 % intervals of a row as (group, low, middle, high), in ns.
 
-    Only intervals of one group can be compared. If too many blocks of a row waited for a CPU, it has no intervals,
+    Only intervals of one group can be compared. If too many blocks of a row waited for a CPU, the row has no intervals,
     because its blocks may agree on a wrong time."""
     if disturbed(row.get("disturbed_blocks") or 0, len(row.get("blocks_ns") or ())):
         return

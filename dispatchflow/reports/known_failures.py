@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dispatchflow.engine.state import CaseState
 
 HEAD = "# Written by `doit known write=`"
-"""The beginning of a file that `write=` may replace."""
+"""The first words of a file that `doit known write=` may replace."""
 
 _REGRESSION = re.compile(r"regression: passed with \S+; ")
 _REASON_LENGTH = 200
@@ -24,8 +24,8 @@ _REASON_LENGTH = 200
 def entries(failed: Sequence[CaseState], toolchain: str) -> str:
     """Return a TOML text with an entry for each kind of failure; an entry lists the cases that have it.
 
-    `failed` are cases that failed with the release `toolchain`. An entry is valid for this and later releases. It does
-    not cover an older one, with which a case may have passed: such a case would be reported as a regression."""
+    `failed` are cases that failed with the release `toolchain`. An entry is valid for this and later releases. If it
+    also covered an older release with which a case passed, the case's failure would be reported as a regression."""
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for chain in failed:
         assert chain.failure is not None

@@ -9,7 +9,7 @@ _TICKS_PER_S = 100  # USER_HZ, the unit of /proc/stat
 _STOLEN_TICKS = 10
 _SLOWER, _APART = 1.03, 0.03
 _OTHERS = 1.0
-"""The load may exceed the number of threads by this much before it is reported.
+"""The load average may exceed the number of threads by this much before it is reported.
 
 This run's own compiles cause some load."""
 

@@ -1,4 +1,4 @@
-"""Write docs/operations.md from the registry; `doit docs` runs this."""
+"""Write docs/operations.md from the registry of operations; `doit docs` runs this module."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _section(cls: type[Operation]) -> Iterator[str]:
 
 
 def _shape(cls: type[Operation], index: int) -> str:
-    """Return an operand's shape in dims, `mxk`, found by giving each dim a unique size."""
+    """Return an operand's shape as names of dims, `mxk`, which are found by giving each dim a unique size."""
     sizes = {101 + 2 * i: dim for i, dim in enumerate(cls.dims)}
     shape = cls.make(list(sizes)).operands()[index].type.shape
     return "x".join(sizes.get(size, str(size)) for size in shape)

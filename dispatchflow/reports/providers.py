@@ -39,8 +39,8 @@ def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
 def notes(shown: Iterable[Row], rows: Iterable[Row]) -> list[str]:
     """Return one line per reason why correct rows have no `COLUMN` although there are other providers.
 
-    A row has other providers if they have rows of the same `place` (shape, target, …). `rows` are all rows with which
-    the rows `shown` were compared."""
+    A row has other providers if there are rows of other providers with the same `place` (shape, target, …). `rows` are
+    all rows with which the rows `shown` were compared."""
     others: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in filter(right, rows):
         others.setdefault(place(row), {})[provider(row)] = row

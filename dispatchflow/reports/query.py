@@ -115,8 +115,8 @@ def _no_rows(
 ) -> NothingMatched:
     """Return the error for a selection without rows.
 
-    `words` and `tags` are the given words and tags that match no row. Both may be empty: then each given word and tag
-    matches some rows, but no row matches all."""
+    `words` and `tags` are those of the given words and tags that match no row. If both are empty, each given word and
+    tag matches some row, but no row matches all of them."""
     if not rows:
         return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
     names = sorted({row["case"] for row in rows})
@@ -130,7 +130,7 @@ def _no_rows(
 
 
 def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
-    """Return the error for rows none of which has a correct result and a credible time.
+    """Return the error of `doit best` if no selected row has a correct result and a credible time.
 
     The error quotes the first row's verdict if its time is credible, else its `reason`."""
     states = Counter(f"{row['status']} ({row['verification']})" for row in rows)

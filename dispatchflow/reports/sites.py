@@ -30,7 +30,7 @@ class Alone(NamedTuple):
     median_ns: float
     low_ns: float | None
     high_ns: float | None
-    """The ends of the interval for a comparison with another session; None if it is unknown."""
+    """`low_ns` and `high_ns` are the interval for a comparison with other sessions; None if unknown."""
     configuration: str | None = None
     """The configuration that the compiler applied to the module's only dispatch; None if it has several."""
 
@@ -154,7 +154,7 @@ def _half(low: float | None, high: float | None, median: float | None) -> str:
 
 
 def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: int) -> list[dict[str, Any]]:
-    """Return a row with `PART_COLUMNS` for each part of `rollup.rolled_up`, the longest first."""
+    """Return a row with `PART_COLUMNS` for each part (group of sites) from `rolled_up`, longest first."""
     found = []
     for part in rollup.rolled_up(program, times, by, depth):
         span = part.summary
@@ -183,7 +183,8 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
     """Return a line with the sites whose times alone and in the program differ by more than the noise.
 
-    Their intervals do not overlap. The largest differences are first."""
+    These are sites for which the intervals of the two times do not overlap. The largest differences are first. The
+    result is empty if there is no such site."""
     apart: list[tuple[float, str]] = []
     for time in times.sites:
         found, here = alone.get(time.sites[0]), time.summary
@@ -204,7 +205,7 @@ def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
 
 
 def reconfigured(program: Program, configurations: Mapping[str, str], alone: Mapping[int, Alone]) -> list[str]:
-    """Return a line for each site to which the compiler applied another configuration in its own module."""
+    """Return a line for each site to which the compiler applied another configuration when it is alone."""
     lines = []
     for site in program.sites:
         here, found = configurations.get(site.export), alone.get(site.number)

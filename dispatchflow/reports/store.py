@@ -52,12 +52,12 @@ class Findings:
     """The findings of a check: numbers of items, and in `wrong` one line for each problem."""
 
     parts: int = 0
-    """Parquet files of rows."""
+    """The number of Parquet files with rows that were read and compared with the records."""
     objects: int = 0
     objects_read: int = 0
     compiles: int = 0
     compiles_again: int = 0
-    """Compiles that were run again, whose output was compared with the recorded one."""
+    """The number of compiles that were run again, to compare their outputs with the recorded outputs."""
     not_again: Counter[str] = field(default_factory=Counter)
     """Reason → number of compiles that were not run again for it."""
     wrong: list[str] = field(default_factory=list)

@@ -60,8 +60,8 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[
 def _fastest(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Yield the correct rows of each shape for which no other row is certainly faster.
 
-    Shapes are examined only as far as the caller iterates. Few of thousands of rows are shown, and whether a row is
-    correct must be read from its records."""
+    Shapes are examined one by one, as the caller iterates: the caller shows only few of thousands of rows, and to check
+    whether a row is correct its records must be read."""
     shapes: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in filter(believed, rows):
         shapes.setdefault((row["shape"], row["target"], row["threads"], row.get("cache")), []).append(row)
@@ -90,7 +90,7 @@ def _line(row: Mapping[str, Any], when: str) -> list[str]:
 
 
 def verification(row: Mapping[str, Any]) -> str:
-    """Return the verdict, `equal` or `within bound 0.05`; the number is the error over the allowed error."""
+    """Return the verdict, such as `within bound 0.05`; the number is the largest error ÷ its tolerance."""
     word, score = str(row.get("verification")), row.get("score")
     if score is None or word in ("not compared", "not verified"):
         return word
@@ -107,7 +107,7 @@ def half(row: Mapping[str, Any], lowest: str, highest: str) -> str:
 
 
 def peak(row: Mapping[str, Any]) -> str:
-    """Return `71% compute`: the rate in percent of a ceiling of this machine, and which ceiling."""
+    """Return `71% compute`: the rate in percent of the ceiling that limits the case, and its name."""
     part = row.get("percent_of_peak")
     return "" if part is None else f"{part:.0f}% {row['bound']}"
 
@@ -115,7 +115,7 @@ def peak(row: Mapping[str, Any]) -> str:
 def applied(text: str | None) -> str:
     """Shorten an applied configuration to the main op's tiles: `matmul 64x64 vector 4x16 k 4`.
 
-    The result is the pipeline if the main op has no tiles."""
+    If the main op has no tiles, the result is the name of the pipeline."""
     found = list(_configured(text or ""))
     working = [op for op in found if op[0] not in _AUXILIARY] or found
     # The op with the most loops is the main op: a copy that pads, or an op that finishes a sum, has fewer. If two ops
@@ -138,7 +138,7 @@ def _loops(levels: Mapping[str, str]) -> int:
 
 
 def _tiles(level: str) -> str:
-    """Return `[64, 64, 0]` as `64x64`; if a level has several lists, spaces join them."""
+    """Return `[64, 64, 0]` as `64x64`, without zeros; if a level has several lists, spaces join them."""
     lists = (re.findall(r"[1-9]\d*", numbers) for numbers in re.findall(r"\[([^][]*)\]", level))
     return " ".join("x".join(sizes) for sizes in lists if sizes)
 
@@ -187,7 +187,7 @@ def summary(
     `made` is stage → number of executed actions; `in_vain` is the number of stages that failed in this run. `fresh` are
     the cases with an executed stage, `broken` those with a stage that an exception in dispatchflow ended. `asked` is
     case → last requested stage (default: profile), `fixed` is case → reason of a known failure that no longer occurs.
-    `stale` is case → failure to measure it again. The last line ends in `in `; the caller appends the duration."""
+    `stale` is case → why measuring it again failed. The last line ends in `in `; the caller appends the duration."""
     lines = [f"note: {note}" for note in notes]
     standing: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:

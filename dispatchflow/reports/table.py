@@ -1,6 +1,6 @@
 """Format rows as text, Markdown, CSV or JSON lines.
 
-A new format is one function and one entry in `FORMATS`."""
+To add a format, write a function and add it to `FORMATS`."""
 
 from __future__ import annotations
 

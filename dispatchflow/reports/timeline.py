@@ -63,7 +63,7 @@ def _label(kind: str, name: str, track: int) -> dict[str, Any]:
 
 
 def _tracks(name: str, first: int, slices: Iterable[_Slice], begin: int) -> Iterator[dict[str, Any]]:
-    """Yield the events of slices, distributed to tracks so that no slices of one track overlap."""
+    """Yield trace events that show `slices` on tracks, on as many that no slices of one track overlap."""
     ends: list[int] = []
     for (start, end), text, arguments in sorted(slices, key=lambda each: each[0]):
         free = next((place for place, until in enumerate(ends) if until <= start), None)

@@ -183,9 +183,10 @@ def _fits(value: Any, kind: str) -> bool:
 def drop_mistyped_cells(
     rows: Iterable[Mapping[str, Any]], of: Table = CASES
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """Return (recorded rows in which mistyped cells are None, the columns of these cells).
+    """Return (the recorded rows, with None in each cell of the wrong type; the columns of these cells).
 
-    An earlier version may have recorded such a cell, or the operation's file may now declare another type for it."""
+    An earlier version may have recorded such a cell, or the operation's file may now declare another type for the
+    column."""
     unfit = [(row, mistyped_columns(row, of)) for row in rows]
     columns = sorted({name for _, names in unfit for name in names})
     return [{**row, **dict.fromkeys(names)} for row, names in unfit], columns
@@ -256,7 +257,7 @@ def table(part: Path, of: Table = CASES) -> pa.Table | None:
 
 
 def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> str | None:
-    """Return in one line how a part, `found`, differs from the recorded rows; None if it does not.
+    """Return in one line how the part `found` differs from `rows`, the recorded rows; None if it does not.
 
     A column of the schema that the part does not have was added later, so its recorded cells must be None."""
     wanted, names = in_arrow(drop_mistyped_cells(rows, of)[0], of).to_pylist(), set(found.column_names)

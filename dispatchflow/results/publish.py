@@ -97,7 +97,8 @@ def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> 
 def append(store: Store, run: str, named: Mapping[str, Recorded], table: Table) -> DispatchflowError | None:
     """Append to a table each row that differs from the newest row of the same name; see `publish`.
 
-    `named` is name under which the records keep the newest row → row."""
+    `named` maps names, under which the records keep the newest rows, to rows. The table's Parquet files that are
+    missing or truncated are written too."""
     records = store.records
     published = records.newest_identities(named)
     new = {name: row for name, row in named.items() if published.get(name) != row.identity}
@@ -117,7 +118,7 @@ def append(store: Store, run: str, named: Mapping[str, Recorded], table: Table) 
                 _log.warning("%s: cells of the wrong type are left out: %s", part, ", ".join(unfit))
             with store.scratch() as scratch, store.writing():
                 parquet.write_part(scratch / part, rows_of_part, table)
-                # The digest is recorded before the rename, because a part without a digest is checked by its rows only.
+                # The digest is recorded before the rename: of a part without a digest, only the rows can be checked.
                 records.remember(_digest_of_part(table, part), digest_file(scratch / part))
                 path.parent.mkdir(exist_ok=True)
                 (scratch / part).rename(path)
@@ -158,9 +159,9 @@ def name_of(chain: CaseState, protocol: Protocol) -> str:
 
 
 def _unused_part_name(run: str, parts: Collection[str]) -> str:
-    """Return an unused name for a run's next part.
+    """Return an unused name for a run's next part (Parquet file).
 
-    A run may write several parts, because it publishes before each task that the user's own `dodo.py` defines."""
+    A run may write several parts, because it publishes its rows before each task that the user's `dodo.py` defines."""
     names = (f"{run}{f'-{number}' if number > 1 else ''}.parquet" for number in count(1))
     return next(name for name in names if name not in parts)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowContext:
-    """The cells that are the same for all cases of an invocation."""
+    """The values that are the same in the rows of all cases of an invocation."""
 
     toolchain: Toolchain
     host: str
@@ -44,7 +44,7 @@ _CONDITIONS = (*_MACHINE, "cpus", "load_1m", "steal_ticks", "disturbed_blocks", 
 
 
 def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowContext, now: float) -> dict[str, Any]:
-    """Return a case's row; rates are the operation's flops and compulsory traffic divided by the median."""
+    """Return a case's row; its rates are `bounds.amounts` (flops, bytes moved) divided by the median time."""
     case, operation = chain.case, chain.case.operation
     compiled, verified, profiled = chain["compile"], chain["verify"], chain["profile"]
     facts = compiled.record.facts if compiled.record else {}
@@ -135,7 +135,7 @@ def _verified_with(verdict: Mapping[str, Any], toolchain: Toolchain) -> str | No
 
 
 def _versions(chain: CaseState, toolchain: Toolchain) -> dict[str, Any]:
-    """Return the toolchain's columns, which are None for a library; `_times` sets a library's version."""
+    """Return the toolchain's versions; None for a library, whose `runtime_version` `_times` returns."""
     if chain.case.library is not None:
         return dict.fromkeys(("toolchain_version", "toolchain_revision", "runtime_version"))
     return {
@@ -174,7 +174,7 @@ class Row(Mapping[str, Any]):
 
     @property
     def identity(self) -> str:
-        """The digest of the row's content: a row is written if the newest recorded row has another one.
+        """The digest of the row's content: a row is written if the newest recorded row has another digest.
 
         It covers the status, which may change without a new measurement, and the operation's flops and traffic."""
         if self._identity is None:
@@ -187,7 +187,7 @@ class Row(Mapping[str, Any]):
             words.append(f"verification-{verification_version_of(self.chain)}")
             if (doubt := self.chain["profile"].doubt) is not None:
                 words.append(digest_of(doubt.encode("utf-8", "surrogatepass")))
-            # Only the text of an error that an operation's file raised can have white space here.
+            # Spaces separate the words; only the text of an error that an operation's file raised may contain spaces.
             self._identity = digest_of(" ".join(words).encode("utf-8", "surrogatepass"))
         return self._identity
 
@@ -248,7 +248,7 @@ def _times(chain: CaseState, row: Mapping[str, Any], bounds: Roofline) -> dict[s
 
 
 def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the cells about noise and other sessions; only `within_session` if the rest is unknown."""
+    """Return the cells about the noise within a session and between sessions, as far as they are known."""
     within = times.log_half_width
     if within is None or recorded is None:
         return {"within_session": times.half_width}

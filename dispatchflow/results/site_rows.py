@@ -85,7 +85,7 @@ class SiteRow:
 
     @property
     def identity(self) -> str:
-        """The digest of the row's content: a row is written if the newest recorded row has another one."""
+        """The digest of the row's content: a row is written if the newest recorded row has another digest."""
         found = {name: value for name, value in self.cells.items() if name not in _LATER}
         return digest_of(json.dumps(["site", found], sort_keys=True).encode())
 
@@ -99,16 +99,16 @@ def recorded(
     run: str,
     now: float,
 ) -> dict[str, SiteRow]:
-    """Return name → row for each site of a case; the database finds the newest row by this name.
+    """Return name → row for each site of a case; the records keep a site's newest row under this name.
 
     Args:
         chain: the case's state.
         rows: the cells of each site, from `reports.sites.rows`.
-        name: the name by which the database finds the case's newest row.
+        name: the name under which the records keep the case's newest row (`publish.name_of`).
         version: the version of the toolchain.
         protocol: the id of the protocol.
         run: the name of this run.
-        now: seconds since 1970.
+        now: the present time, in seconds since 1970.
     """
     around = {
         "code_digest": chain["compile"].code,

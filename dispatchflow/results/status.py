@@ -34,8 +34,8 @@ def standing(chain: CaseState, bounds: Roofline) -> str:
 def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
     """Return the text of a row's column `reason`; None if there is nothing to explain.
 
-    It consists of the argument `reason`, which explains the status, and remarks on the verdict, on the measurement, and
-    on the module."""
+    The text consists of the argument `reason`, which explains the status, and remarks on the verdict, on the
+    measurement, and on the module."""
     verified, profiled = chain["verify"], chain["profile"]
     unsure = verified.state == "absent" or (verified.state == "off" and verification_of(chain) == "different")
     if reason is None and unsure:
