@@ -45,7 +45,7 @@ class Captured:
     objects: Mapping[tuple[int, str], Digest]
     """(site's number, name of a value) → the digest of the value's bytes."""
     undefined: Mapping[tuple[int, str], Digest] = field(default_factory=dict)
-    """(site's number, name of a value) → the digest of a mask, with a byte 1 for each undefined element."""
+    """(site's number, name of a value) → digest of a mask: a byte per element, 1 if it is undefined."""
     why: str | None = None
     """The reason why nothing was captured; None if something was."""
     missing: Mapping[int, str] = field(default_factory=dict)
@@ -59,10 +59,11 @@ class Captured:
 @dataclass(frozen=True, slots=True)
 class Written:
     """A bundle that was written to a folder."""
+
     folder: Path
     bundle: Bundle
     without: tuple[int, ...]
-    """The numbers of requested sites without a module: the compiler added their dispatches too late."""
+    """The requested sites without a module; the compiler added their dispatches after all others."""
 
 
 def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out: Path) -> Written:

@@ -28,7 +28,9 @@ def config(names: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def default_words(names: Mapping[str, Any]) -> Sequence[str]:
-    """Return `default_tasks`, the words that replace an empty command line; no words select everything."""
+    """Return the words in `default_tasks`, which replace an empty command line.
+
+    If there are none, an empty command line selects everything."""
     return config(names).get("default_tasks") or []
 
 

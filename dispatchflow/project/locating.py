@@ -50,7 +50,7 @@ def reference_of(case: Case, given: Target | None) -> Target:
 
 
 def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequence[int] | None) -> Located:
-    """Compare sites of a case with a reference, each with its own captured operands.
+    """Compare captured results of a case's sites with what a reference computes from the same operands.
 
     `wanted` has the numbers of the sites; None means all. The case is compiled and verified, and its sites are found
     and captured, if that was not done before.

@@ -1,6 +1,6 @@
 """Replay the output of an earlier run that had nothing to do, as long as no input has changed.
 
-A replay never decides what is built: after any difference everything is planned again, from keys
+A replay never decides what is built: if any input differs, everything is planned again from the keys of actions
 (docs/decisions/0010). An answer is the exit code and the text that a command line gave. Each answer is a file,
 `.dispatchflow/answers/QUESTION`, where QUESTION is a digest of the command line and its environment. Answers are not in
 the database of records: a replay need not open it, and keeping an answer must not change it, because answers depend on
@@ -179,7 +179,7 @@ class Replay:
         return self.see(kind, name, _LOOK[kind](name))
 
     def see(self, kind: str, name: str, value: str) -> str:
-        """Record the state (`value`) of an input, unless a state is recorded; return the recorded state."""
+        """Record the state (`value`) of an input, unless one is recorded already; return the recorded one."""
         return self._seen.setdefault((kind, name), value)
 
     def answer_if_unchanged(self) -> tuple[int, str] | None:

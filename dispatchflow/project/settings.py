@@ -12,7 +12,7 @@ from dispatchflow.tools import limits
 
 
 def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Settings:
-    """Return the settings; `memory_bytes` is the memory limit of a tool if `values` has none."""
+    """Return the settings of the variables `values`; `memory_bytes` is a tool's default memory limit."""
     given = {
         "compile_s": "compile_limit",
         "run_s": "run_limit",

@@ -98,7 +98,7 @@ def _check_objects(store: Store, count: int | None, found: report.Findings) -> N
 
 
 def _is_sound(store: Store, digest: Digest, of: str, found: report.Findings) -> bool:
-    """Return whether an object is sound; if not, add a line to `found`, which calls the object `of`."""
+    """Return whether an object is sound; if not, add a line to `found`, in which `of` describes it."""
     state = "damaged" if store.path(digest).exists() else "missing"
     try:
         store.checked(digest)

@@ -70,8 +70,8 @@ class Workspace:
         self.root, self.values, self._seen, self.say = root, values, seen, say
         self.settings: Settings = settings(values, machine.memory_bytes())
         self.began, self.began_monotonic = time.time(), time.monotonic()
-        # A run's name is partly random, since clocks are set back and containers number processes from 1. Parquet files
-        # are named and ordered by it.
+        # A run's name is partly random, since clocks are set back and containers number processes from 1. The run's
+        # Parquet files have this name, too.
         self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self.began))}-{os.urandom(4).hex()}"
 
     @property
@@ -115,7 +115,7 @@ class Workspace:
         Raises:
             SpecError: a spec or variable is wrong, or there are no specs.
             NothingMatched: no sweep has the given operation or tag.
-            ToolchainError: the compiler does not know a target that is not in the table.
+            ToolchainError: the compiler does not know a target that is not in `TARGETS`.
         """
         sources = Sources(self.root, self.values, self._seen)
         tags = () if sources.adhoc else self.values.get("tags", ())
@@ -227,7 +227,7 @@ class Workspace:
 
     @cached_property
     def known(self) -> KnownFailures:
-        """The known failures of the user's specs, then the shipped ones; empty with known_failures=off.
+        """The known failures of the user's specs, then dispatchflow's own; empty with known_failures=off.
 
         Raises:
             SpecError: an entry is wrong.

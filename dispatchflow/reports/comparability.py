@@ -44,7 +44,7 @@ def provider(row: Row) -> str:
 
 
 def maker(row: Row) -> tuple[Any, ...]:
-    """Return the toolchain's version and revision, or the library's version."""
+    """Return the version and revision of a row's toolchain, or the version of its library."""
     if provider(row) == IREE:
         return row.get("toolchain_version"), row.get("toolchain_revision")
     return (row.get("runtime_version"),)

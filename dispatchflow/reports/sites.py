@@ -1,4 +1,4 @@
-"""Format the sites of a program as rows and as a table, and the parts of its call's time.
+"""Format the sites of a program and their times as rows and as tables, with remarks below.
 
 A site is a place of the program that launches a dispatch."""
 
@@ -205,7 +205,7 @@ def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
 
 
 def reconfigured(program: Program, configurations: Mapping[str, str], alone: Mapping[int, Alone]) -> list[str]:
-    """Return a line for each site to which the compiler applied another configuration when it is alone."""
+    """Return a line for each site with another configuration in its extracted module than in `program`."""
     lines = []
     for site in program.sites:
         here, found = configurations.get(site.export), alone.get(site.number)
@@ -216,7 +216,7 @@ def reconfigured(program: Program, configurations: Mapping[str, str], alone: Map
 
 
 def remarks(program: Program, times: ProgramTimes | None, doubt: str | None) -> list[str]:
-    """Return the lines below a table of sites: the parts of the call, and remarks on what is unknown."""
+    """Return the lines below a table of sites: how the time of a call is divided, and what is unknown."""
     lines = []
     if times is not None:
         split = times.split

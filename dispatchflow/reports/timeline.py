@@ -13,7 +13,7 @@ from dispatchflow.models.site import Program
 from dispatchflow.models.site_times import Calls
 
 _QUEUE, _DISPATCHES = 1, 1001
-"""The numbers of the first tracks of queue operations and of dispatches; tracks are shown by number."""
+"""The numbers of the first tracks of queue operations and of dispatches; viewers sort by number."""
 
 _Slice = tuple[Span, str, dict[str, Any]]
 """(span, name, arguments) of an event."""
@@ -63,7 +63,7 @@ def _label(kind: str, name: str, track: int) -> dict[str, Any]:
 
 
 def _tracks(name: str, first: int, slices: Iterable[_Slice], begin: int) -> Iterator[dict[str, Any]]:
-    """Yield trace events that show `slices` on tracks, on as many that no slices of one track overlap."""
+    """Yield the trace events of `slices`, on several tracks if needed: slices of one track never overlap."""
     ends: list[int] = []
     for (start, end), text, arguments in sorted(slices, key=lambda each: each[0]):
         free = next((place for place, until in enumerate(ends) if until <= start), None)

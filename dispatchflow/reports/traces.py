@@ -18,7 +18,7 @@ COLUMNS = ("zone", "count", "total_ns", "median_ns", "file", "line", "sites", "o
 """The columns of `rows`; `sites` and `operations` are None for zones that are no dispatches."""
 
 _DISPATCH = re.compile(r"_dispatch_\d+")
-"""A part that the names have which the compiler gives to kernels."""
+"""A text that occurs in the names that the compiler gives to kernels."""
 
 
 def rows(trace: Trace, program: Program | None) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ def reason(chain: CaseState) -> str | None:
 
 
 def rows(chains: Sequence[CaseState], toolchain: str, tags: Mapping[Any, Sequence[str]]) -> list[dict[str, Any]]:
-    """Return a row with `COLUMNS` for each case; `toolchain` is the version that compiled all of them."""
+    """Return a row with `COLUMNS` for each case; `toolchain` is the version of the cases' toolchain."""
     return [
         {
             "case": chain.case.name,

@@ -1,7 +1,7 @@
 """Define the columns of cases' rows; write and read the rows of any table as Parquet.
 
 The rows of a table are in parts, each a Parquet file with rows that one run added.
-Columns are added to a schema, but never removed or renamed. docs/results.md documents them."""
+Columns are added to a schema, but never removed or renamed. docs/results.md documents the columns."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Table:
     folder: str
     """The folder of the parts in the store."""
     prefix: str
-    """The text before a part's name in the records."""
+    """The text that is put before a part's file name to get its name in the records."""
     mark: str
     """The metadata key in each part whose value is the version of the schema."""
     columns: Mapping[str, str]

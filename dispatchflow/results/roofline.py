@@ -12,7 +12,7 @@ from dispatchflow.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """The flops and traffic of one call of a workload, and the ceilings for it on this machine."""
+    """The flops and traffic of one call of a workload, and this machine's ceilings (highest rates) for it."""
 
     amount_cells: tuple[Any, Any]
     """The values of the row's columns `flops` and `traffic_bytes`."""

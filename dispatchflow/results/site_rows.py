@@ -71,7 +71,7 @@ COLUMNS = {**OF_SITE, **_OF_CASE}
 SITE_ROWS = Table(
     "sites", "sites/", "dispatchflow.sites.schema_version", {name: column.type for name, column in COLUMNS.items()}
 )
-"""The table of the parts in `build/sites/`."""
+"""The table of sites' rows; its Parquet files are in the store's folder `sites/`."""
 
 _LATER = frozenset({"alone_ns", "bound", "percent_of_peak", "run_id", "recorded_at"})
 """Columns that do not count when a row is compared with the newest row of its site."""

@@ -145,9 +145,8 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
     def noisy_above(self, limit: float) -> bool:
         """Return whether the median's uncertainty exceeds `limit`, or too many blocks waited for a CPU.
 
-        The uncertainty is the half-width of the median's interval, divided by the median.
-
-        For the default limit, the result is taken from `status`, without reading the blocks."""
+        The uncertainty is the half-width of the median's interval, divided by the median. For the default limit, the
+        result is taken from `status`, without reading the blocks."""
         if limit == NOISY or self.status == "failed":
             return self.status == "noisy"
         return self.disturbed or noisy(self.blocks_ns, limit)
@@ -195,7 +194,7 @@ class Snapshot:
         self._records = records
         self._rows, self._measured = records.everything()
         self._found: dict[Key, RecordHead] = {}
-        """Key → the head returned for it; the same head is returned again, since it keeps what it has read."""
+        """Key → its `RecordHead`; each key always gets the same head, which keeps the columns it has read."""
 
     def found(self, key: Key) -> RecordHead | None:
         if (found := self._found.get(key)) is None and (row := self._rows.get(key)) is not None:

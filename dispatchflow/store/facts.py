@@ -33,7 +33,7 @@ class Facts(TypedDict, total=False):
 
     # --- inputs, of a user's module
     arguments: Sequence[str]
-    """The operands as in `actions.Data.arguments`."""
+    """Each operand's type as IREE's tools spell it, `4x8xf32`; for a scalar, `=` and its value."""
 
     # --- compile
     compile_s: float

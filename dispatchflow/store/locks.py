@@ -1,4 +1,4 @@
-"""File locks that also exclude threads of one process; the kernel releases them when a process ends."""
+"""File locks that also work between threads of one process; they end with the process that holds them."""
 
 from __future__ import annotations
 
@@ -86,8 +86,7 @@ class Claims:
 _A_KEY = 2**23
 """The number of bytes in the lock file for each key.
 
-The holder of a key locks the first of these bytes, and the one whose offset from it is the holder's PID (at most
-2**22)."""
+The holder of a key locks the first of these bytes, and the byte whose offset in them is its PID, at most 2**22."""
 
 
 def _position(key: str) -> int:
@@ -158,8 +157,8 @@ def _opened(path: Path) -> int:
 class MachineLock:
     """A lock on the machine: a measurement holds it exclusively; other work, of any user, shares it.
 
-    Before this lock, each process takes a second lock, the turnstile. Other work releases the turnstile at once. A
-    process that waits to measure keeps it, so that no other work begins in the meantime."""
+    Before this lock, each process takes a second lock, the turnstile. To do other work, it releases the turnstile at
+    once. To measure, it keeps the turnstile while it waits, so that no other work begins in the meantime."""
 
     def __init__(self, store: Path) -> None:
         shared = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())

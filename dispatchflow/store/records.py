@@ -17,7 +17,7 @@ from dispatchflow.store.schema import HELD, SCHEMA, VERSION
 from dispatchflow.timing.statistics import median
 
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
-"""The number of lookups by key to plan a case, and of rows that a scan reads in a lookup's time."""
+"""Planning a case takes `_SEEKS_A_CASE` lookups; a scan reads `_ROWS_A_SEEK` rows in the time of one."""
 
 _NEWEST = 4000
 """The number of measurements that `medians_with_sessions` yields; reading them takes tens of ms."""
@@ -134,7 +134,7 @@ class Records(Database):
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Record the case's newest keys (stage → key), and which row a view shows (view's name → identity)."""
+        """Record a case's newest keys (stage → key), and the row that each view shows (view → identity)."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -239,9 +239,9 @@ class Records(Database):
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Return name → identity of the row recorded last under it; for over 500 names, all that are recorded.
+        """Return name → identity (a digest) of the row recorded last under the name, if there is one.
 
-        `names` are names of rows (`publish.name_of`) or of views. Names without a row are left out."""
+        `names` are names of rows (`publish.name_of`) or of views. For over 500, all recorded names are returned."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))
@@ -250,7 +250,9 @@ class Records(Database):
         )
 
     def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str, part: str | None = None) -> int:
-        """Add each row, name → (identity, content), that differs from its name's newest; return their number."""
+        """Add each row whose identity differs from that of its name's newest row; return how many are added.
+
+        `rows` is name → (identity, content). `part` is the name of the Parquet file to which the rows are assigned."""
         added = 0
         with self._transaction():
             for name, (identity, content) in rows.items():
@@ -278,8 +280,6 @@ class Records(Database):
         first = int(self.remembered("first_row") or 0)
         found = self._all("select rowid, content from row where part = ? order by rowid", part)
         return [{**self.value(content), "number": first + number} for number, content in found]
-
-    # --- facts about this machine that are expensive to find out
 
     def remembered(self, name: str) -> str | None:
         rows = self._all("select value from remembered where name = ?", name)

@@ -1,6 +1,7 @@
 """The tables of records.sqlite, each with its meaning.
 
 A key is the hash of an action and its ingredients. An object is a file in the store.
+
 record        the newest success or failure of each key; `code` is the digest of a compile's code, or of the runtime
               with which a verification ran
 output        the digest of an object → the keys of the records that have the object as an output

@@ -12,7 +12,7 @@ See = Callable[[str], str]
 
 
 def stamp(path: str) -> str:
-    """Return a text that changes when the file changes, or when a directory gains or loses an entry.
+    """Return a text that changes when the file changes, or when the directory gains or loses an entry.
 
     The text is `ABSENT` if the path does not exist."""
     try:

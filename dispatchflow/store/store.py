@@ -3,8 +3,8 @@
 .dispatchflow/
   objects/ab/cdef…   files named by their digest: written under a temporary name, synced, renamed; read-only
   records.sqlite     in WAL mode; each record is written after its objects, in one transaction (see records.py)
-  results/*.parquet  immutable parts, derived from the records (see results/parquet.py)
-  sites/*.parquet    the same for sites (see results/site_rows.py)
+  results/*.parquet  rows of cases: files that never change, derived from the records (see results/parquet.py)
+  sites/*.parquet    rows of sites: likewise (see results/site_rows.py)
   answers/           output of runs that had nothing to do (see project/replay.py)
   locks/  tmp/
 """
@@ -112,7 +112,7 @@ class Store:
         raise UnreadableObject("an object cannot be read", {"file": path, "found": found}, hint)
 
     def objects(self) -> dict[Digest, int]:
-        """Return digest of each object → its size in bytes; other files in `objects/` are logged and left."""
+        """Return each object's digest → its size in bytes; other files in `objects/` are logged and stay."""
         found = {}
         for folder in (self.root / "objects").iterdir():
             if not _FOLDER.fullmatch(folder.name) or not folder.is_dir():
@@ -128,7 +128,7 @@ class Store:
         return found
 
     def discard(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Remove records, then objects, so that no record refers to a missing object.
+        """Remove the records with these keys, then the objects: no record may refer to a missing object.
 
         The caller must hold `users` exclusively."""
         try:
