@@ -45,7 +45,7 @@ class Captured:
     objects: Mapping[tuple[int, str], Digest]
     """(site's number, name of a value) → the digest of the value's bytes."""
     undefined: Mapping[tuple[int, str], Digest] = field(default_factory=dict)
-    """(site's number, name of a value) → digest of a mask: a byte per element, 1 if it is undefined."""
+    """(site's number, name of a value) → digest of a mask: one byte per element, 1 if undefined."""
     why: str | None = None
     """The reason why nothing was captured; None if something was."""
     missing: Mapping[int, str] = field(default_factory=dict)

@@ -68,8 +68,8 @@ class CaseSites:
 def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
     """Return the sites of a case; None if they were not requested, or are not known.
 
-    If a file with the sites or times is damaged or missing, its records are deleted, so that the next run makes it
-    again; the result is None, and a warning is logged."""
+    If one of the files in the store that are read is damaged or missing, its records are deleted, so that the next run
+    makes the file again. Then the result is None, and a warning is logged."""
     step = chain.sites
     if step is None or step.record is None or step.state != "made":
         return None

@@ -27,7 +27,7 @@ _QUESTION: dict[str, Callable[[Row], Any]] = {
     "other inputs": lambda row: row.get("data_digest"),
     "another toolchain": lambda row: maker(row),
 }
-"""Difference in words → function that returns the property in which two rows of a place must agree."""
+"""Name of a difference → function that returns the property in which two rows of a place must agree."""
 
 OTHER_ROUNDS = "other rounds"
 

@@ -19,7 +19,7 @@ class Roofline:
     ceilings: tuple[float | None, float | None]
     """The machine's highest rates, in flops per s and bytes per s; None if unknown."""
     credible_ns: float
-    """The shortest credible time of a call, in ns: the time at margin × ceiling; 0 without a ceiling."""
+    """The shortest credible time of a call, in ns: the time at ceiling × margin; 0 without a ceiling."""
     noisy: float = NOISY
     """The relative half-width of the median's interval above which a measurement is noisy."""
 

@@ -135,7 +135,7 @@ def _verified_with(verdict: Mapping[str, Any], toolchain: Toolchain) -> str | No
 
 
 def _versions(chain: CaseState, toolchain: Toolchain) -> dict[str, Any]:
-    """Return the toolchain's versions; None for a library, whose `runtime_version` `_times` returns."""
+    """Return the toolchain's columns: None for a library, whose version is in the columns of `_times`."""
     if chain.case.library is not None:
         return dict.fromkeys(("toolchain_version", "toolchain_revision", "runtime_version"))
     return {

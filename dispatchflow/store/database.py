@@ -110,7 +110,7 @@ class Database:
         """Add the first rows of a new database; called in the transaction that creates the tables."""
 
     def close(self) -> None:
-        """Close the connection. Committed data is safe even if this is never called."""
+        """Close the connection. Committed data is safe even if this method is never called."""
         with self._lock, suppress(sqlite3.Error):
             self._db.close()
 
