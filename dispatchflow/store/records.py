@@ -20,7 +20,7 @@ _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
 """Planning a case takes `_SEEKS_A_CASE` lookups; a scan reads `_ROWS_A_SEEK` rows in the time of one."""
 
 _NEWEST = 4000
-"""The number of measurements that `medians_with_sessions` yields; reading them takes tens of ms."""
+"""The number of newest measurements that `medians_with_sessions` reads, which takes tens of ms."""
 
 
 def _text(reason: str | None) -> str | None:
