@@ -21,15 +21,15 @@ class Block:
     dispatches: Mapping[str, float]
     """Name of each dispatch → its time in ns, the sum of its executions in one call.
 
-    The times are the runtime's statistics. Empty if the runtime reports none (before 3.13, and on some devices)."""
+    IREE's runtime measures these times. The mapping is empty if it reports none (before 3.13, and on some devices)."""
     iterations: int
-    """The number of calls."""
+    """The number of calls that were timed."""
     waited: float | None = None
-    """The fraction of the wall time in which the process waited for a CPU in use; None if unknown."""
+    """The fraction of the wall time spent waiting for CPUs that other processes used; None if unknown."""
 
     @property
     def dispatch_ns(self) -> float | None:
-        """The sum over all dispatches, in ns; None if the runtime reports none."""
+        """The time of all dispatches in one call, in ns; None if the runtime reports no times of dispatches."""
         return sum(self.dispatches.values()) if self.dispatches else None
 
 
@@ -46,12 +46,12 @@ def too_short(block: Block, block_s: float) -> bool:
 
 
 def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
-    """Check a block against the wall time of its process.
+    """Raise an error if the times in a block contradict the wall time of its process.
 
     Args:
         block: the block to check.
-        wall_s: wall time of the process, measured by its parent.
-        block_s: the requested time.
+        wall_s: wall time of the process in s, measured by its parent.
+        block_s: the requested time of all calls together, in s.
 
     Raises:
         ToolError: the calls took longer than the process, or less than half of `block_s`, or a dispatch took longer
@@ -68,7 +68,9 @@ def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
 
 
 def parse(text: str) -> Block:
-    """Parse Google-Benchmark JSON; each record has its own `time_unit`, and aggregates are ignored.
+    """Parse Google Benchmark's JSON: the time of the whole call and the times of its dispatches.
+
+    Each record has its own `time_unit`. Records of aggregates, such as a median, are ignored.
 
     Raises:
         ToolError: the text is not this JSON, the record of the whole call is missing, the call's time is not positive,

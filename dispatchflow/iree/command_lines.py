@@ -11,7 +11,8 @@ from dispatchflow.workload import ENTRY
 ALLOWED_ENVIRONMENT = ("LD_LIBRARY_PATH",)
 """The only variables of the user's environment that reach a tool.
 
-The compiler reads more than a dozen variables. Each could change its output, but not the key of the cached output."""
+The compiler reads more than a dozen others. Each could change its output, but not the key under which the output is
+cached."""
 
 DEVICE_ENVIRONMENT = (
     "VK_DRIVER_FILES",
@@ -22,21 +23,22 @@ DEVICE_ENVIRONMENT = (
 )
 """The variables that choose the Vulkan driver and the GPU.
 
-They reach only tools that run modules, not the compiler. The driver lists its devices under the same variables, so
-cache keys contain the identity of the device that was chosen, instead of the variables."""
+They reach only tools that run modules, not the compiler. Cache keys do not contain them: the driver lists its devices
+with the same variables set, and the keys contain the identity of the device that was chosen."""
 
 COMPILING = {"TMPDIR": "."}
 """Additional variables for the compiler: its linker writes temporary files into the working directory.
 
-The working directory is removed even after a kill. File names in `.` need no quotes; this matters because the compiler
-passes them unquoted to a shell. Cache keys do not contain `TMPDIR`: the files are gone when the compiler ends."""
+The working directory is removed even if dispatchflow is killed. File names in `.` need no quotes; this matters because
+the compiler passes them unquoted to a shell. Cache keys do not contain `TMPDIR`: the files are gone when the compiler
+ends."""
 
 CONFIGURATIONS = "cfg"
 """The directory for the dump of lowering configurations, in the compiler's working directory."""
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a tool: the C locale, and the allowed ones among the user's `variables`.
+    """Return a tool's environment: the C locale, and the user's `variables` in `ALLOWED_ENVIRONMENT`.
 
     The compiler's environment is part of the cache key of a compile."""
     return {"LC_ALL": "C", **{name: variables[name] for name in ALLOWED_ENVIRONMENT if name in variables}}
@@ -48,16 +50,16 @@ def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def libraries(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that name the directories in which the dynamic loader searches first.
+    """Return `LD_LIBRARY_PATH` if it is set; the dynamic loader searches its directories first.
 
-    They decide which shared libraries a GPU driver loads, or a library such as numpy that is measured in place of IREE.
-    Therefore they are part of the identity of such a device. The identity of IREE's CPU device does not contain them:
-    IREE's tools load only files of their own installation and of the system."""
+    The variable decides which shared libraries are loaded by a GPU driver, or by a library such as numpy that is
+    measured in place of IREE. Therefore the identity of the device contains it in both cases. The identity of IREE's
+    CPU device does not: IREE's tools load only files of their own installation and of the system."""
     return {name: value for name, value in variables.items() if name == "LD_LIBRARY_PATH" and value}
 
 
 def choice(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables by which the user chooses among the devices of a driver."""
+    """Return the `variables` by which the user chooses the Vulkan driver and the GPU."""
     return {name: variables[name] for name in DEVICE_ENVIRONMENT if name in variables}
 
 
@@ -67,8 +69,8 @@ _NO_FILE_NAME = re.compile(rb'@(?:"[^"\n]*/[^"\n]*"|"[^"\n]{150,}"|[\w.$-]{150,}
 def dump_of(text: bytes) -> str:
     """Return the `dump` argument of `compile_argv` for the module `text`: a directory, or `-` (stdout).
 
-    The files in the directory are named after functions. A user's function may have a name with a `/`, or a name that
-    is too long for a file; then the configurations go to stdout."""
+    The files in the directory are named after functions. The configurations go to stdout if a function's name contains
+    a `/` or is too long for a file name, which may be the case in a user's module."""
     return "-" if _NO_FILE_NAME.search(text) else CONFIGURATIONS
 
 
@@ -77,8 +79,8 @@ def compile_argv(
 ) -> tuple[str, ...]:
     """Return a command line of the compiler that reads the module on stdin.
 
-    The compiler always dumps the lowering configurations that it chose, to the directory `dump` or to stdout (`-`),
-    because on some backends the dump changes the output's bytes."""
+    The compiler dumps the lowering configurations that it chose, to the directory `dump` or to stdout (`-`). It always
+    does so, because on some backends the output's bytes would differ without the dump."""
     return (compiler, "-", *flags, f"--iree-hal-dump-executable-configurations-to={dump}", "-o", output)
 
 
@@ -92,10 +94,10 @@ def phase_argv(
 ) -> tuple[str, ...]:
     """Return a command line that runs only some of the compiler's phases on the module on stdin.
 
-    `begin` is the last phase that the module has already been through; if it is None, the first phase runs first. `end`
-    is the last phase to run, after which the module is written as bytecode; if it is None, all remaining phases run. A
-    series of such commands, one for each phase, each on the output of the one before, gives the vmfb of `compile_argv`.
-    """
+    `begin` is the last phase that the module has already been through; None for a module before the first phase. `end`
+    is the last phase to run, after which the module is written as bytecode; if it is None, all remaining phases run.
+    The phases may run in a series of such commands, each on the output of the previous command. The last output is then
+    the same vmfb as that of `compile_argv`."""
     cut = [f"--compile-from={begin}"] if begin else []
     cut += [f"--compile-to={end}", "--emit-mlir-bytecode"] if end else []
     return compile_argv(compiler, (*flags, *cut), output, dump)
@@ -108,11 +110,12 @@ def device_flags(device: str, cpus: Sequence[int]) -> tuple[str, ...]:
 
 
 def poisoned(device: Sequence[str]) -> tuple[str, ...]:
-    """Return the device flags for a second call in which uninitialized memory has other bytes.
+    """Return device flags for a second call, in which uninitialized memory contains other bytes.
 
-    On the CPU the flags choose the debug allocator, which fills memory with 0xCD. They also choose `local-sync`,
-    because `local-task` would use memory that this allocator does not fill. For other devices the flags stay the same,
-    because Vulkan's allocator cannot be wrapped in another one (IREE 3.13)."""
+    If the results of both calls differ, they may depend on uninitialized memory. On the CPU the flags choose the debug
+    allocator, which fills memory with 0xCD. They also choose `local-sync`, because `local-task` would use memory that
+    this allocator does not fill. For other devices the flags stay the same, because Vulkan's allocator cannot be
+    wrapped in another one (IREE 3.13)."""
     return ("--device=local-sync", "--device_allocator=debug") if _local(device) else tuple(device)
 
 
@@ -177,13 +180,13 @@ def block_argv(
         module: the compiled module.
         device: device flags.
         inputs: as for `run_argv`.
-        protocol: the protocol with the duration of the warm-up and of the block, `block_s`.
+        protocol: the durations of the warm-up and of the block, `warmup_s` and `block_s`.
         iterations: the number of calls that take `block_s`; None if unknown. Google Benchmark then determines the
             number, which takes about `block_s` more.
         dispatches: whether to call once more, untimed, for the runtime's own statistics of each dispatch.
         function: the function to call.
-        rotation: a second module, whose function calls that of the first module with other copies of the inputs each
-            time (see `iree/rotation.py`); dispatch statistics are then left out.
+        rotation: a second module, whose function calls the function of the first module, each time with other copies of
+            the inputs (see `iree/rotation.py`); dispatch statistics are then left out.
         parameters: as for `run_argv`.
     """
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
@@ -247,7 +250,7 @@ def profiled_benchmark_argv(
 
 
 def recorded_argv(run: Sequence[str], recording: str = "load.ireereplay") -> tuple[str, ...]:
-    """Return `run`, a command line of `run_argv`, with a flag to record the module's load and its call."""
+    """Return `run`, a command line of `run_argv`, with a flag that records the module's load and its call."""
     return (*run, f"--device_replay_output={recording}")
 
 

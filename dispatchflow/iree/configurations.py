@@ -35,7 +35,7 @@ class Applied:
 
     executables: tuple[AppliedExecutable, ...]
     given: tuple[str, ...] = ()
-    """Configurations that ops had before the compiler chose any; empty if `parse` got no dump from before."""
+    """Configurations that ops had before the compiler chose any, from the argument `given` of `parse`."""
 
     @property
     def text(self) -> str:
@@ -88,8 +88,8 @@ def parse(dump: str, given: str = "") -> Applied:
 def _configured(line: str) -> Iterator[tuple[str, bool]]:
     """Yield each lowering configuration on an op's line, and whether it is the op's own.
 
-    A configuration inside another attribute is not the op's own. It belongs to one of attention's two products, or the
-    compiler did not know the other attribute and kept it."""
+    A configuration inside another attribute is not the op's own. It belongs to one of attention's two products, or to
+    an attribute that the compiler does not know and keeps."""
     for match in _LOWERING.finditer(line):
         before = line[: match.start()]
         own = before.count("{") - before.count("}") == 1
@@ -97,12 +97,12 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
 
 
 def requested_by(text: str) -> tuple[str, ...]:
-    """Return the configurations that a printed module requests.
+    """Return the configurations that the operations of a printed module request.
 
-    A request is the text of a translation, of a lowering configuration, or of both, joined by `and` (a
-    `compilation_info`). A request is returned once for each operation that has it, but operations that the compiler may
-    merge count as one. These are equal operations, and operations with dynamic sizes, which may prove equal to any
-    other at run time. Attributes that no operation uses do not count, because the compiler does not print them."""
+    A request is the text of a translation info, of a lowering configuration, or (for a `compilation_info`) of both,
+    joined by `and`. The result has one request for each operation, but operations that the compiler may merge count as
+    one. The compiler may merge equal operations. It may also merge an operation with dynamic sizes with any other,
+    because their sizes may be equal at run time. Attributes that no operation uses are not in the printed module."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:
@@ -119,7 +119,7 @@ def requested_by(text: str) -> tuple[str, ...]:
 
 
 def _requests(text: str) -> Iterator[str]:
-    """Yield the request of each attribute on an operation's line; a `compilation_info` is one request."""
+    """Yield the request of each attribute in an operation's line; a `compilation_info` is one request."""
     end = 0
     while match := _ASKING.search(text, end):
         end = closing(text, match.end() - 1) + 1
@@ -133,8 +133,8 @@ def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
     """Return the first request of `requested_by` that was not applied; None if all were.
 
     A request may have been applied to fewer operations than requested it, because the compiler removed some of them.
-    Such a request is returned only if some dispatch has none of the requested configurations: that dispatch may contain
-    the operation which did not get its configuration."""
+    Such a request is returned only if some dispatch has none of the requested configurations, because that dispatch may
+    contain an operation that did not get its configuration."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))

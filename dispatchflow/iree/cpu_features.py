@@ -15,7 +15,7 @@ LEVELS = {
     "x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"),
     "aarch64": ("generic",),
 }
-"""Architecture → names of CPUs, best first, for machines that hide features of their own CPU.
+"""Architecture → CPU names to try, best first, on a (virtual) machine that hides features of its CPU.
 
 For x86-64 these are the levels of its psABI. AArch64 has no levels."""
 
@@ -30,7 +30,8 @@ _NEVER_SELECTED = frozenset(
 """Features whose instructions LLVM emits only for their own intrinsics, which no IREE module calls.
 
 They serve operating systems, enclaves and random numbers (`rand` is AArch64's, all others are x86-64's). Most virtual
-machines hide some of them, and code for the named CPU still runs there. Code may need any feature not listed here."""
+machines hide some of them, but code that is compiled for the CPU's name still runs there. Code may need any feature
+that is not listed here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,11 @@ class HostCpu:
 
 @dataclass(frozen=True, slots=True)
 class PrintedCpu:
-    """A CPU that the compiler printed: name, features in order, the target triple's architecture.
+    """A CPU that the compiler printed: its name, its features in order, the target triple's architecture.
 
-    For `host`, the compiler first prints the features that the CPU's name implies, all with `+`, and then the features
-    that it looked for on the machine, with `+` or `-`. The last sign of a feature counts.
-    """
+    If the compiler was called for the CPU `host`, it first prints the features that the CPU's name implies, all with
+    `+`. Then it prints the features that it looked for on the machine, with `+` or `-`. The last sign of a feature
+    counts."""
 
     name: str
     features: tuple[str, ...]
@@ -90,13 +91,13 @@ def parse(text: str) -> PrintedCpu | None:
 def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCpu | None:
     """Return the CPU to pass to the compiler on this machine, or None if no CPU in `LEVELS` fits.
 
-    If the machine has all features that the compiler's name for its CPU implies and that code may need, the result has
-    this name. Otherwise it has the best name in `LEVELS` whose features the machine has, and the machine's features.
-    It is None if no CPU in `LEVELS` fits, or if `LEVELS` does not have the machine's architecture.
+    `host` is the CPU that the compiler found. If the machine has all features that the name of `host` implies and that
+    code may need, the result has this name. Otherwise the result has the best name in `LEVELS` whose features the
+    machine has, and the machine's features. `LEVELS` may also have no CPU of the machine's architecture.
 
-    `implied` returns the features that a CPU's name implies; it is called only in the second case. The compiler's name
-    with `-avx512f` added would not help: IREE uses the `+avx512f` that the name implies, whatever follows (3.13 chooses
-    tiles of 512 bits and fails, or the code dies by SIGILL).
+    `implied` returns the features that a CPU's name implies; it is called only in the second case. It would not help to
+    keep the name of `host` and add `-avx512f`: IREE uses the `+avx512f` that the name implies, whatever follows it
+    (3.13 chooses tiles of 512 bits and fails, or the code dies by SIGILL).
     """
     if not host.hidden:
         return HostCpu(host.name, ",".join(host.present))

@@ -51,7 +51,9 @@ def parse(written: str) -> Flags:
 
 
 def of_meaning(flags: Flags) -> Flags:
-    """Return the flags that change what a module computes; its reference must be compiled with them too."""
+    """Return the flags that change what a module computes.
+
+    The module's reference results must be computed by code that is compiled with the same flags."""
     return tuple(flag for flag in flags if flag.partition("=")[0] in _DEFAULTS)
 
 

@@ -40,7 +40,7 @@ class Annotated:
     instructions: tuple[Instruction, ...]
 
     def hottest(self, count: int) -> list[Instruction]:
-        """Return the instructions with most samples; those without a sample are left out."""
+        """Return up to `count` instructions with samples, those with the most samples first."""
         found = sorted(self.instructions, key=lambda each: (-each.share, each.address))
         return [each for each in found[:count] if each.share]
 
@@ -48,7 +48,8 @@ class Annotated:
 def record_argv(perf: str, output: str, frequency: int, command: Sequence[str]) -> tuple[str, ...]:
     """Return a command line that runs a command and takes `frequency` samples per second of its CPU time.
 
-    `-N` turns off perf's cache of programs: its hard links would change the toolchain's files' status (ctime)."""
+    `-N` turns off perf's cache of programs. Its hard links would change the ctime of the toolchain's files, and a file
+    with a new ctime counts as changed."""
     return (perf, "record", "-N", "-e", "cpu-clock", "-F", str(frequency), "-o", output, "--", *command)
 
 

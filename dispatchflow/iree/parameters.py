@@ -21,7 +21,7 @@ _HINTS = (
 
 
 class Entry(NamedTuple):
-    """A weight in a file: its scope, its key and its size."""
+    """A weight in a file: its scope, its key and its size in bytes."""
 
     scope: str
     key: str
@@ -66,12 +66,12 @@ def listed(text: str) -> list[Entry]:
 
 
 def named(text: str) -> list[Named]:
-    """Return the weights that occur in a printed module, all of which it may load."""
+    """Return the weights that a printed module names; it may load any of them."""
     return [Named(match[1] or "", match[2], match[3]) for match in _NAMED.finditer(text)]
 
 
 def twice(entries: Sequence[Entry]) -> Entry | None:
-    """Return the first weight whose scope and key occurred before in another file; None if there is none.
+    """Return the first weight with the scope and key of an earlier one; None if there is none.
 
     The runtime would silently take one of the two."""
     seen: set[tuple[str, str]] = set()

@@ -12,7 +12,9 @@ FOLDER = "phases"
 """The directory into which the compiler dumps the module after each phase."""
 
 PASSES = ("--mlir-print-ir-after-all",)
-"""Flags that print the module after each pass, in a fixed order: all targets choose one thread."""
+"""Flags that print the module after each pass.
+
+The passes of all functions are printed in a fixed order, because all targets have `--mlir-disable-threading`."""
 
 SHORT = ("--mlir-elide-elementsattrs-if-larger=64", "--mlir-elide-resource-strings-if-larger=64")
 """Flags that leave out long constants, which `PASSES` would print hundreds of times."""
@@ -30,7 +32,7 @@ class Phase:
     """The module after one phase of the compiler."""
 
     number: int
-    """Its place in the order, from 1."""
+    """The phase's place in the order of the phases, from 1."""
     name: str
     """The compiler's name of the phase: `flow`.
 
@@ -62,7 +64,7 @@ def named(word: str, known: Sequence[Phase], variable: str) -> Phase:
 
     Raises:
         SpecError: there is no such phase; the error lists all phases and suggests the most similar name. `variable` is
-            the command-line variable that had the word.
+            the command-line variable that contains the word.
     """
     for phase in known:
         if word in (phase.name, str(phase.number), f"{phase.number}.{phase.name}", phase.file):

@@ -38,7 +38,7 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
     start_ns: int
     end_ns: int
     workers_ns: int | None
-    """The time of its workgroups, summed over all workers; None on a device without workers."""
+    """The time of the dispatch's workgroups, summed over all workers; None on a device without workers."""
 
     @property
     def duration_ns(self) -> int:
@@ -53,7 +53,9 @@ class QueueOperation(msgspec.Struct, frozen=True, gc=False):
     submission: int
     submitted_ns: int
     ready_ns: int
-    """The time at which its dependencies were fulfilled, as far as the host knew at the submission."""
+    """The time at which the operation's dependencies were fulfilled.
+
+    The host records what it knows when it submits the operation."""
     start_ns: int | None
     """The time at which the execution began; None if only the submission is recorded."""
     end_ns: int | None
@@ -63,9 +65,9 @@ class Profile(msgspec.Struct, frozen=True):
     """All events of one benchmark process."""
 
     launches: tuple[Launch, ...]
-    """The dispatches that ran, by submission and command."""
+    """The executions of dispatches, in the order of submissions and of the commands in each."""
     operations: tuple[QueueOperation, ...]
-    """The operations of all queues, by submission."""
+    """The operations of all queues, in the order of submissions."""
     dropped: int
     """The number of events that were lost because the runtime's ring buffer was full; 0 if complete."""
 
@@ -95,7 +97,7 @@ class _Benchmarks(msgspec.Struct):
 
 
 class _Record(msgspec.Struct, gc=False):
-    """One line of the export; it has the fields that this module reads, for all kinds of records together."""
+    """One line of the export, with all fields that this module reads from any kind of record."""
 
     record_type: str
     schema_version: int = 0
@@ -201,7 +203,9 @@ def _order(record: _Record) -> tuple[int, int, int, int]:
 
 
 class _Clock:
-    """Times of events on the host's clock: recorded by the host, or converted from a device's ticks."""
+    """The conversion of events' times to the host's clock, in ns.
+
+    The host records some times itself; the others are ticks of a device's clock."""
 
     def __init__(self, records: Iterable[_Record]) -> None:
         samples = sorted(

@@ -43,7 +43,7 @@ class Release:
 
     @property
     def packs_in_global_opt(self) -> bool:
-        """Whether `--iree-global-opt-data-tiling` exists; before 3.9, the pass that packs cannot be chosen."""
+        """Whether the flag `--iree-global-opt-data-tiling` exists, which chooses the pass that packs operands."""
         return self.release >= (3, 9)
 
     def cpu_pipeline(self, name: str) -> str:
@@ -81,7 +81,7 @@ NEWEST = Release()
 
 
 def syntax_of(version: str) -> Release:
-    """Return the release of a version that `iree-compile --version` prints, such as `3.12.0rc20260917`.
+    """Return the release for a version as `iree-compile --version` prints it: `3.12.0rc20260917`.
 
     A date, `20241104.1068`, is older than 3.0. A build tree without a version counts as the newest release."""
     match = re.match(r"(\d+)\.(\d+)", version)

@@ -1,9 +1,9 @@
 """Emit a module that calls another one with the next copy of some operands, to measure cold caches.
 
-In place of each such (cold) operand, its function takes one buffer with all copies of the operand. Each call uses the
-next copy, so the operand is not in a cache if the copies together are larger than the cache. The module has no
-dispatches: it is the same for every target, and a profile has only the dispatches of the called module.
-"""
+These operands are called cold. In place of each cold operand, the emitted function takes one buffer with all copies of
+the operand. Each call uses the next copy. If the copies together are larger than a cache, the operand is not in the
+cache when the call begins. The emitted module has no dispatches. Therefore it is the same for every target, and a
+profile has only the dispatches of the called module."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Operand:
     """The element type of a tensor, or the type of the number."""
     nbytes: int
     cold: bool
-    """Whether the operand is rotated, so that it is not in a cache."""
+    """Whether each call uses another copy of the operand, so that the operand is not in a cache."""
 
     @property
     def type(self) -> str:
@@ -43,13 +43,13 @@ class Operand:
 
 
 def copies(operands: Sequence[Operand], cache_bytes: int) -> int:
-    """Return how many copies of the cold operands together are as large as two caches; at least two."""
+    """Return how many copies of all cold operands together fill two caches; at least 2."""
     return max(2, -(-2 * cache_bytes // sum(operand.stride for operand in operands if operand.cold)))
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The measured function, some of whose operands are rotated."""
+    """The measured function, and the number of copies of its cold operands."""
 
     callee: str
     """The name of the measured module."""
@@ -58,15 +58,15 @@ class Rotation:
     results: tuple[str, ...]
     """The declared types of the results."""
     count: int
-    """The number of copies."""
+    """The number of copies of each cold operand."""
 
     @property
     def nbytes(self) -> int:
-        """The size of all copies in bytes."""
+        """The size of all copies of all cold operands, in bytes."""
         return self.count * sum(operand.stride for operand in self.operands if operand.cold)
 
     def is_too_large(self, memory_bytes: int) -> bool:
-        """Return whether the copies take more than a quarter of the memory."""
+        """Return whether the copies take more than a quarter of `memory_bytes`, the machine's memory."""
         return self.nbytes > memory_bytes // _PART_OF_MEMORY
 
     @property
@@ -126,9 +126,10 @@ module @{MODULE} {{
 
 
 def next_copy(index: int, operand: Operand, buffer: str) -> str:
-    """Emit ops that define `%cold{index}`, a view of copy `%this` of an operand.
+    """Emit ops that define `%cold{index}`, a view of one of an operand's copies.
 
-    `buffer` is the SSA value with all copies. The ops also use `%encoding`, which the function must define."""
+    `buffer` is the SSA value with all copies. The ops also use `%this`, the index of the copy, and `%encoding`; the
+    function must define both."""
     sizes = operand.shape or ()
     constants = "".join(f"    %size{index}_{axis} = arith.constant {size} : index\n" for axis, size in enumerate(sizes))
     shape = ", ".join(f"%size{index}_{axis}" for axis in range(len(sizes)))

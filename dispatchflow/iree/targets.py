@@ -35,7 +35,7 @@ class Target:
     driver: str = LOCAL
     """The runtime's driver: `LOCAL` (this CPU), or one that enumerates devices: vulkan, cuda, hip, metal."""
     needs_host_cpu: bool = False
-    """Whether the flags get this machine's CPU name and features, in place of the ambiguous `host`."""
+    """Whether the flags get this machine's CPU name and features, because `host` would be ambiguous."""
     runtime_is_code: bool = False
     """Whether executables call code of the runtime, whose digest is then part of the device's identity."""
     gpu: Gpu | None = None
@@ -49,7 +49,7 @@ class Target:
         return self.driver == LOCAL
 
     def inexpressible(self, syntax: Release) -> str | None:
-        """Return why this release does not know the target, as the reason of a skip; None if it knows it."""
+        """Return why this release does not know the target, as a reason to skip a case; None if it does."""
         if syntax.release < self.since:
             return f"{syntax} does not know {self.name}; {_spelt(self.since)} is the first that does"
         return None
@@ -83,9 +83,9 @@ class Target:
         return None if architecture == own else f"the first GPU is {architecture}"
 
     def device(self, threads: int) -> str:
-        """Return the local device for a number of threads.
+        """Return the CPU device for a number of threads: `local-sync` for one thread, else `local-task`.
 
-        One thread needs no task system, which costs tens of µs per call."""
+        The task system of `local-task` costs tens of µs per call, and one thread does not need it."""
         return "local-sync" if threads == 1 else "local-task"
 
 

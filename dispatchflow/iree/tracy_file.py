@@ -1,9 +1,9 @@
-"""Read the files of Tracy 0.11, which `iree-tracy-capture` writes: bytes in, zones out.
+"""Read the zones (timed places of a program) from a .tracy file of Tracy 0.11.
 
-A file is a head (magic, compression, number n of streams) and blocks, each preceded by its size. Block i belongs to
-stream i mod n. The decompressed blocks, in order, are the content, a sequence of sections without an index. Therefore
-each section before the zones is read, or skipped by its size. The sections after the zones are not read.
-"""
+`iree-tracy-capture` writes such files. A file is a head (magic, compression, number n of streams) and blocks, each
+preceded by its size. Block i belongs to stream i mod n. The decompressed blocks, in order, are the content, a sequence
+of sections without an index. Therefore each section before the zones is read, or skipped by its size. The sections
+after the zones are not read."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ class Vmfb:
 def inspect(content: bytes) -> Vmfb:
     """Compute the code digest of a vmfb and check that the module can be run.
 
-    All bytes enter the digest: a difference that does not matter costs one more measurement, but a difference that is
-    missed would keep the results of other code."""
+    All bytes enter the digest. A difference that does not matter then costs one more measurement. If some bytes were
+    left out, a difference in them could be missed, and the results of other code would be reused."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = {name: archive.read(name) for name in sorted(archive.namelist())}

@@ -56,7 +56,7 @@ def split(text: str) -> list[str]:
 def canonical(entries: str) -> str:
     """Return the entries of a dictionary attribute, sorted and with uniform white space.
 
-    Equal attributes get equal texts. `entries` may have the dictionary's braces or not."""
+    Equal attributes get equal texts. The dictionary's braces around `entries` are optional."""
     inner = entries.strip()
     inner = inner[1:-1] if inner.startswith("{") and inner.endswith("}") else inner
     words = (re.sub(r"\s*([=,])\s*", r"\1", " ".join(part.split())) for part in split(inner))

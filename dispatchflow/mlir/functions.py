@@ -73,7 +73,7 @@ def is_bytecode(content: bytes) -> bool:
 
 
 def foreign_format(content: bytes) -> str | None:
-    """Return why a file is certainly not MLIR, "is empty"; None if it may be given to the compiler."""
+    """Return why a file cannot be MLIR, such as "is empty"; None if it may be MLIR."""
     if not content.strip():
         return "is empty"
     if is_bytecode(content):
@@ -115,7 +115,7 @@ def mentions(text: str, name: str) -> bool:
 
 
 def module_name(text: str) -> str:
-    """Return the name of the compiled module that a printed module gives: its own, or `module`."""
+    """Return the name of a printed module after its compilation: its own name, or `module` without one."""
     match = re.search(rf"^module @({_SYMBOL})", text, re.MULTILINE)
     return _symbol(match[1]) if match else "module"
 
