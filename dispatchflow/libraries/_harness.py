@@ -1,9 +1,10 @@
-"""Runs one call of a provider's library, as a script that does not import dispatchflow.
+"""Run or time calls of a library such as numpy, as a script that does not import dispatchflow.
 
-It makes a single call and writes the results as raw bytes, or runs a block: a warm-up, then calls for a given time or a
-given number of calls. A block is printed in the format of the runtime's benchmark tool. The library is imported in this
-separate process, after the number of threads is set: the BLAS of numpy and PyTorch reads that number only once.
-After a single call of a model, the types of its results are printed as JSON."""
+The script makes a single call and writes the results as raw bytes, or it runs a block: a warm-up, then calls for a
+given time or a given number of calls. The times of a block are printed in the format of IREE's benchmark tool.
+After a single call of a model, the types of its results are printed as JSON.
+The library is imported in this separate process after the number of threads is set, because the BLAS of numpy and
+PyTorch reads that number only once."""
 
 import argparse
 import contextlib
@@ -36,7 +37,7 @@ def _arguments():
 
 
 class Calls:
-    """A library whose calls are Python text; one result."""
+    """The base of libraries whose call is a Python file with a function `main` that returns one result."""
 
     def function(self, path, operands):
         names = {}
@@ -95,7 +96,9 @@ class Torch(Calls):
 
 
 class Onnxruntime:
-    """A library that runs models. A session's operands and results are bound before the first call."""
+    """The library onnxruntime, whose call is a model file.
+
+    The operands and results are bound to a session before the first call."""
 
     def __init__(self, device, threads):
         import ml_dtypes  # noqa: F401 (registers the names of its types with numpy.dtype)
@@ -107,7 +110,7 @@ class Onnxruntime:
         self.options = onnxruntime.SessionOptions()
         self.options.intra_op_num_threads, self.options.inter_op_num_threads = threads, 1
         self.options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-        # The reference's script has the names of types.
+        # The script that computes references also defines the names of types.
         self.names = runpy.run_path(os.path.join(os.path.dirname(__file__), "_onnxruntime.py"))
 
     def read(self, element, shape, content):
@@ -122,7 +125,7 @@ class Onnxruntime:
         binding = session.io_binding()
         for each, operand in zip(declared, operands, strict=True):
             name = each.type.removeprefix("tensor(").removesuffix(")")
-            own = operand.view(self.names["_TYPES"].get(name, name))  # MLIR's integers have no sign
+            own = operand.view(self.names["_TYPES"].get(name, name))  # MLIR's integers are signless: the model decides
             # The value shares the operand's memory, which the caller keeps.
             binding.bind_ortvalue_input(each.name, self.onnxruntime.OrtValue.ortvalue_from_numpy(own))
         for each in session.get_outputs():
@@ -145,9 +148,9 @@ class Onnxruntime:
 
 @contextlib.contextmanager
 def _gathered(path):
-    """Yield the model's path in a folder without symbolic links, until the model is loaded.
+    """Yield the model's path in a temporary copy of its folder that has no symbolic links.
 
-    onnxruntime refuses weights that are links to another folder."""
+    onnxruntime refuses weights that are symbolic links to another folder."""
     folder, model = os.path.split(path)
     with tempfile.TemporaryDirectory(dir=".") as place:
         for parent, _, names in os.walk(folder):
@@ -171,7 +174,7 @@ def _inputs(library, words):
 
 
 def _timed(function, sets, wait):
-    """Return the seconds that these calls take; each call is complete before the next begins."""
+    """Call `function` on each of `sets`, one call after the other, and return the total time in s."""
     begin = time.perf_counter()
     for operands in sets:
         function(*operands)

@@ -1,14 +1,14 @@
-"""Computes a model's results with onnxruntime, in a process of its own.
+"""Compute a model's results with onnxruntime, in a process of its own.
 
-The script imports onnxruntime, numpy and the standard library only. The results are exact to the model: one thread of
-the CPU, and no optimization, which may fuse or reorder operations. They are written as raw bytes; their types are
-printed as JSON."""
+The script imports onnxruntime, numpy, ml_dtypes and the standard library only. It uses one CPU thread and disables
+optimizations, because these may fuse or reorder the model's operations. The results are written as raw bytes; their
+types are printed as JSON."""
 
 import argparse
 import json
 import sys
 
-_ELEMENTS = {"f": "f", "i": "i", "u": "i", "b": "i1"}  # numpy's kind → the first letter of MLIR's type
+_ELEMENTS = {"f": "f", "i": "i", "u": "i", "b": "i1"}  # numpy's kind of type → the first letter of the MLIR type
 
 
 def _arguments():

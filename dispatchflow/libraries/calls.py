@@ -1,4 +1,4 @@
-"""Command lines of a library's calls, which `_harness.py` runs."""
+"""Build the command lines of `_harness.py`, which runs or times calls of a library such as numpy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SCRIPT = Path(__file__).with_name("_harness.py")
 def call_argv(
     library: str, installed: Installed, program: str, device: Device, tensors: Sequence[TensorType], recipe: str
 ) -> tuple[str, ...]:
-    """Return the command line of one call.
+    """Return the command line of `_harness.py` for one call of a library.
 
-    The working directory must contain the library's program, and a file with the inputs of each tensor. The call runs
-    in an isolated Python, which sees the library and none of the user's environment variables. The caller appends an
-    `--output=FILE` for each result, or measures a block (`block_argv`)."""
+    The working directory must contain `program`, the file to call, and the values of input i in `RECIPE_i.bin`.
+    The call runs in an isolated Python, which sees the library and none of the user's environment variables. The caller
+    appends an `--output=FILE` for each result, or measures a block (`block_argv`)."""
     return (
         sys.executable,
         "-I",
@@ -41,6 +41,8 @@ def call_argv(
 def block_argv(call: Sequence[str], protocol: Protocol, iterations: int | None, sets: int | None) -> tuple[str, ...]:
     """Return the command line of one block: repeated calls that are timed.
 
+    `call` is the result of `call_argv`. `iterations` is the number of calls; if it is None, they take about the
+    protocol's `block_s`. `sets` is the number of copies of the inputs, which are used in turn; None for one.
     `command_lines.block_argv` does the same for a module."""
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
     return (*call, f"--warmup={protocol.warmup_s}", f"--length={length}", f"--sets={sets or 1}")

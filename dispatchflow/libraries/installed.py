@@ -30,13 +30,14 @@ class Installed:
 def library(name: str) -> Installed | None:
     """Return an installed library; None if it is not installed.
 
-    The digest stands for the library's code. Reading gigabytes at each start would be slow, so it is computed from:
+    The digest stands for the library's code. Reading gigabytes at each start would be slow. Therefore the digest is
+    computed from:
 
     - the digests that the installer recorded for the shared libraries of the package, and of the packages that it
       requires (BLAS, cuDNN);
-    - if no BLAS is among them, as in packages of conda and of Debian: size and time of each BLAS beside Python and in
-      the system, because one of these is loaded;
-    - if nothing is recorded for the package itself: size and time of its own shared libraries."""
+    - if no BLAS is among these libraries, as in packages of conda and of Debian: path, size and modification time of
+      each BLAS in Python's and the system's directories, because one of these is loaded;
+    - if nothing is recorded for the package itself: path, size and modification time of its own shared libraries."""
     try:
         own = distribution(name)
     except PackageNotFoundError:
@@ -58,7 +59,7 @@ def library(name: str) -> Installed | None:
 
 
 def _shared_libraries(package: Distribution) -> tuple[str, ...]:
-    """Return name and recorded digest of each shared library."""
+    """Return `NAME DIGEST` of each shared library for which the installer recorded a digest."""
     lines = csv.reader((package.read_text("RECORD") or "").splitlines())
     return tuple(sorted(f"{line[0]} {line[1]}" for line in lines if re.search(r"\.so(\.|$)", line[0]) and line[1]))
 
@@ -80,6 +81,6 @@ def _math_libraries() -> tuple[str, ...]:
 
 
 def _stamps(paths: Iterable[Path]) -> tuple[str, ...]:
-    """Return path, size and time of each file; symbolic links, as Debian's alternatives, are followed."""
+    """Return `PATH TARGET SIZE MTIME` of each file; TARGET is PATH with symbolic links resolved."""
     found = ((path, path.stat()) for path in sorted(set(paths)) if path.is_file())
     return tuple(f"{path} {path.resolve()} {status.st_size} {status.st_mtime_ns}" for path, status in found)

@@ -1,8 +1,8 @@
-"""The providers that compute a case: IREE, or a library with its own code.
+"""The providers that compute a case: IREE, or a library such as numpy with its own code.
 
-A library computes operations or model files. For an operation, its call is an expression that the operation writes
-(`Operation.library_call`), and `cases/provider.py` turns it into a small program. This program, or the model's files,
-are emitted, shown and keyed like a module."""
+A library computes operations or model files. For an operation, `Operation.library_call` returns an expression that
+calls the library, and `cases/provider.py` turns the expression into a small program. This program, or the model's
+files, take the place of the MLIR module: they are written to disk, shown, and hashed into cache keys."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Library:
     imports: str = ""
     """The first lines of a call's program."""
     casts: str = ""
-    """The expression that converts `{value}` to `{element}`, an `ElementType.numpy_name`."""
+    """A template of the expression that converts `{value}` to `{element}`, an `ElementType.numpy_name`."""
     whole: str = ""
-    """The expression that makes `{value}` row-major in memory; a view of an operand may be transposed."""
+    """A template of the expression for `{value}`, which may be a transposed view, in row-major memory."""
     wide_sums: bool = False
     """Whether the library keeps sums of narrow floats in a wider type and rounds them once."""
 
@@ -53,7 +53,8 @@ class Library:
     def operands(self, signature: Signature, count: int) -> list[str]:
         """Return the expressions of the operands in a program: `x0`, `x1`, …, cast to the accumulator's type.
 
-        There is no cast if the library itself sums in that type."""
+        There is no cast if all operands and the result have the same float type, and the library by itself keeps sums
+        in a wider type (see `wide_sums`)."""
         names, elements = [f"x{i}" for i in range(count)], [*signature.operands, signature.accumulator]
         if self._native(signature):
             return names
@@ -119,9 +120,10 @@ def code(program: Digest, library: Library, installed: Installed) -> Digest:
 
 
 def device_of(library: Library, target: Target, device: Device, environment: Mapping[str, str]) -> Device:
-    """Return the device as the library sees it.
+    """Return IREE's `device` as a device of the library.
 
-    Its identity leaves out IREE's runtime, and includes where the library finds its shared libraries."""
+    Its URI is the library's name for the device. Its identity leaves out IREE's runtime, and includes
+    `LD_LIBRARY_PATH`, which decides which shared libraries the library loads."""
     ours = {name: value for name, value in device.identity.items() if name not in ("uri", "runtime")}
     uri = library.devices[target.driver]
     return replace(device, uri=uri, identity={"uri": uri, **ours, **libraries(environment)})

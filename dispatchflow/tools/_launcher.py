@@ -1,12 +1,13 @@
 """A small process that starts the tools; run as a script, it imports only the standard library.
 
-It replaces a direct use of subprocess for three reasons. The launcher has one thread and few pages, so a forked child
-may call setrlimit and prctl before exec. `ru_maxrss` is the tool's own; in a child of the large process, it would begin
-with the parent's. No tool outlives dispatchflow: when the launcher's stdin closes, it kills the tool's process group.
+dispatchflow does not start tools by subprocess directly, for three reasons. The launcher has one thread and few pages,
+so a forked child may safely call setrlimit and prctl before exec. `ru_maxrss` is the tool's own: in a child forked from
+dispatchflow's large process, it would begin with the value of that process. No tool outlives dispatchflow: when the
+launcher's stdin closes, the launcher kills the tool's process group.
 
 Output of a tool goes through pipes, so that a tool that never stops printing fills neither disk nor memory.
 
-Requests are JSON objects on stdin, one a line; the replies on stdout have the same form. A request has the fields of
+Requests are JSON objects on stdin, one per line; the replies on stdout have the same form. A request has the fields of
 `processes.Command`:
 
   {argv, env, cwd, stdin, stdout, stderr, output_limit_bytes, time_limit_s, memory_limit_bytes, cpus, count_waits}
@@ -32,7 +33,9 @@ _LIBC = ctypes.CDLL(None)
 
 
 class _Printed:
-    """The output of a tool on one stream; its first and its last bytes are written to a file."""
+    """The output of a tool on one stream; its first and its last bytes are written to a file.
+
+    `limit` is the number of bytes to keep, half from the beginning and half from the end."""
 
     def __init__(self, path, flags, limit):
         self.path, self.file = path, os.open(path, flags | os.O_WRONLY | os.O_CREAT, 0o644)
@@ -76,7 +79,7 @@ class _Printed:
 
 
 def _child(request, outputs, report):
-    """Turn into the tool after fork, or write the reason for a failure to `report`."""
+    """Replace the forked child by the tool (exec), or write the reason for a failure to the pipe `report`."""
     try:
         os.setpgid(0, 0)  # not setsid: the session identifies the processes to end when this launcher is killed
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -111,9 +114,10 @@ class _Waits:
         self.begin_s, self.idle_s = time.monotonic(), self._idle_s()
 
     def read(self, pid):
-        """Read (ran, waited) of each thread, in ns.
+        """Read (time that it ran, time that it waited for a CPU) of each thread of the process `pid`, in ns.
 
-        The numbers vanish with a thread, but a tool that prints its results still has its threads."""
+        The kernel forgets these times when the thread ends. Therefore they are read whenever the tool prints, because
+        its threads still exist then."""
         for thread in os.listdir(f"/proc/{pid}/task"):
             try:
                 with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as numbers:
@@ -123,12 +127,12 @@ class _Waits:
                 pass
 
     def seconds(self, cpu_s):
-        """Return the time of the thread that waited longest; None if unknown.
+        """Return how long, in s, the thread that waited longest waited for a CPU; None if unknown.
 
-        The time is at most ten times that for which the thread ran, because a thread that hardly runs delays nothing.
-        On several CPUs, threads of the tool also wait for each other. There the time is at most that for which other
-        processes ran on these CPUs: the whole time, without the tool's own and without idle time. /proc/stat counts
-        the idle time of each CPU in whole ticks."""
+        A thread's wait counts up to ten times the time that the thread ran, because a thread that hardly runs delays
+        nothing. On several CPUs, threads of the tool also wait for each other. The result is then at most the time
+        that other processes used on these CPUs: the elapsed time of all CPUs, less the tool's CPU time `cpu_s`, less
+        idle time. Some ticks are subtracted, because /proc/stat counts each CPU's idle time in whole ticks."""
         idle_s = self._idle_s()
         if not self.threads or self.idle_s is None or idle_s is None:
             return None
@@ -140,7 +144,9 @@ class _Waits:
         return max(0.0, min(waited_s, others_s - tick_s * (1 + count**0.5)))
 
     def _idle_s(self):
-        """Return how long the tool's CPUs were idle, waited for a disk, or were taken by the hypervisor."""
+        """Return for how many s, since boot, the tool's CPUs were idle or taken by the hypervisor.
+
+        Idle time includes the time in which a CPU waits for a disk. The result is None if it is unknown."""
         try:
             with open("/proc/stat") as stat:
                 lines = {words[0]: words for words in map(str.split, stat) if words[0].startswith("cpu")}
@@ -158,7 +164,9 @@ def _kill_group(pid):
 
 
 def _kill_rest():
-    """Kill the processes that the tool left in other sessions: orphans become children of this process."""
+    """Kill the processes that the tool left outside its process group.
+
+    These orphans have become children of this process, because it is a subreaper (see `main`)."""
     while True:
         try:
             with open(f"/proc/self/task/{os.getpid()}/children") as listed:

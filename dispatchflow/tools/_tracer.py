@@ -4,14 +4,14 @@ Both are in the process group of this script, so that one signal ends all. The o
 
   {program, capture, variables, log, facts, grace_s}
 
-`variables` are added to the program's environment. The file `facts` gets {program, capture, attached}: the exit codes
-of both processes, null for a process that this script killed, and whether the capture found the program.
+`program` and `capture` are command lines. `variables` are added to the program's environment. The output of the capture
+is written to the file `log`. When both have ended, {program, capture, attached} is written to the file `facts`: the
+exit codes of both processes, null for a process that this script killed, and whether the capture found the program.
 
-At its end the program waits until the capture has read the whole trace. It would wait without end if the capture has
-failed, and the capture would wait without end for a program that never connects to it. Therefore, when one process has
-ended, the other one is killed after `grace_s`. A capture that has found the program is not killed, because it may still
-write its file.
-"""
+At its end the program waits until the capture has read the whole trace. It would wait forever if the capture has
+failed, and the capture would wait forever for a program that never connects to it. Therefore, when one process has
+ended, the other one is killed `grace_s` seconds later. A capture that has found the program is not killed, because it
+may still write its file."""
 
 import json
 import os
@@ -29,7 +29,9 @@ def _attached(log):
 
 
 def _ended(process, limit):
-    """Wait for a process and return its exit code; kill it at the time `limit()`, and return None then."""
+    """Wait for a process and return its exit code; if it still runs at `limit()`, kill it and return None.
+
+    `limit` is a function that returns a time of `time.monotonic`."""
     while process.poll() is None:
         if time.monotonic() > limit():
             process.kill()

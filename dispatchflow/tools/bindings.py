@@ -24,8 +24,8 @@ class Bindings:
 def bindings_of(toolchain: Toolchain) -> Bindings:
     """Return the bindings that belong to this toolchain's compiler.
 
-    In an installed package the bindings are in a directory above the compiler, in a build tree beside the tools. They
-    are run by the interpreter of their environment, or by this interpreter if they are in none.
+    In an installed package the bindings are in a directory above the compiler, in a build tree beside the tools. Their
+    interpreter is that of the Python environment that contains them, or this process's own if none does.
 
     Raises:
         OSError: the toolchain has no bindings. They are not part of its identity, and may be added later.
@@ -38,6 +38,8 @@ def bindings_of(toolchain: Toolchain) -> Bindings:
 
 
 def _python_of(place: Path) -> str:
-    """Return the interpreter of an environment's site-packages; this interpreter for other directories."""
+    """Return the Python interpreter of the environment whose site-packages is `place`.
+
+    It is this process's interpreter if `place` is no site-packages or belongs to this environment."""
     root, python = place.parent.parent.parent, place.parent.parent.parent / "bin" / place.parent.name
     return os.fspath(python) if root != Path(sys.prefix) and os.access(python, os.X_OK) else sys.executable

@@ -34,9 +34,10 @@ _IDENTITY = ("name", "api", "vendor_id", "device_id", "driver", "driver_info", "
 
 
 def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: Store, limits: Limits) -> Device:
-    """Return the device that runs a target's code with a number of threads; None means one on each core.
+    """Return the device that runs a target's code; on a CPU, it has `threads` threads.
 
-    Threads run on the last cores, because the first cores serve most interrupts.
+    If `threads` is None, their number is `machine.workers()`. The threads run on the last cores, because the first
+    cores serve most interrupts. A GPU ignores `threads`.
 
     Raises:
         ValueError: `threads` is larger than the number of cores.
@@ -69,12 +70,12 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
 def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
     """Return the CPU name and features with which this toolchain compiles for `llvm-cpu`.
 
-    The compiler runs once for each toolchain to find this out. Only features that the CPU has are passed to it. The
-    list of those that it does not have grows with each LLVM, so that passing them would change every key.
+    The compiler runs once for each toolchain to find this out. The result has only features that the CPU has. The list
+    of absent features grows with each LLVM release, so passing them to the compiler would change every cache key.
 
     Raises:
-        ToolchainError: the compiler does not report a CPU, or its CPU has features that this machine hides and no level
-            fits either.
+        ToolchainError: the compiler does not report a CPU, or the machine hides features of the reported CPU and no CPU
+            in `cpu_features.LEVELS` fits.
     """
     processor = machine.cpu()
     asked = {"model": processor.model, "flags": processor.flags, "toolchain": toolchain.digest}
@@ -157,7 +158,7 @@ def _configured(
 
 
 def detect(driver: str, tool: str, limits: Limits) -> Device:
-    """Return the driver's first device; if there is no device, its `absent` has the driver's message.
+    """Return the driver's first device; if it has none, a device whose `absent` says why.
 
     `tool` is the path of iree-run-module."""
     argv = (tool, f"--dump_devices={driver}")

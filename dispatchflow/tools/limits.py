@@ -1,4 +1,4 @@
-"""Limits on a tool's time and memory; they are settings and enter no key."""
+"""Limits on a tool's time and memory, which the user sets and which are not part of cache keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _FIELDS = {"compile_limit": "compile_s", "run_limit": "run_s", "block_limit": "block_s", "memory_limit": "memory_bytes"}
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-_LONGEST_S = 1e6  # system calls with a timeout do not accept any number
+_LONGEST_S = 1e6  # system calls with a timeout do not accept arbitrarily large numbers
 _LARGEST_BYTES = 2**60
 
 # The messages of LLVM, C++, the C library, IREE's status, Python, and a thread without memory for its stack.
@@ -41,9 +41,9 @@ class Limits:
         """Return the limit that made a tool fail, or may have made it fail; None if no limit did.
 
         `time_limit` is the name of the time limit that applied, such as `run_limit`. A tool that runs out of memory
-        fails in many ways: by a signal, a linker that it could not start, a library that it could not map; and its peak
-        memory does not include the refused allocation. Therefore, if the user set a memory limit, every failure is
-        reported as possibly caused by it."""
+        fails in many ways: by a signal, a linker that it could not start, a library that it could not map. Its peak
+        memory does not reveal the cause, because it does not include the refused allocation. Therefore, if the user set
+        a memory limit, every failure is reported as possibly caused by this limit."""
         if timed_out:
             return LimitHit(time_limit, self.value(time_limit))
         if self.memory_bytes is None:
@@ -59,9 +59,10 @@ class Limits:
         return hit.reason(outcome.failure) if hit else outcome.failure
 
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
-        """Return why a failure is tried again, because its limit is higher now; None if it is not.
+        """Return why a failed action is repeated; None if it is not repeated.
 
-        `recorded` is the limit that the record has, as (name, value)."""
+        It is repeated if the limit that may have caused the failure is higher now. `recorded` is the (name, value) of
+        that limit; None if there was no such limit."""
         if recorded is None:
             return None
         name, value = recorded
@@ -88,9 +89,10 @@ class LimitHit:
     """False if the tool may have failed for another reason."""
 
     def reason(self, otherwise: str | None) -> str:
-        """Return the reason for a failure, with the limit.
+        """Return the reason for a failure, as a text that names the limit.
 
-        `otherwise` is the reason that the tool gave itself."""
+        `otherwise` is the failure without the limit, such as `exit code 1`; it is included if the limit is not
+        certainly the cause."""
         what = "ran out of memory at" if self.name == "memory_limit" else "took longer than"
         what = what if self.certain else f"{otherwise}, under"
         return f"{what} {self.name}={shown(self.name, self.value)}; a higher {self.name} tries again"
@@ -107,10 +109,10 @@ def shown(name: str, value: float | None) -> str:
 
 
 def seconds(text: str) -> float:
-    """Parse a time limit.
+    """Parse a time limit in s.
 
     Raises:
-        ValueError: the text is no number, or the number is not above 0 or too large.
+        ValueError: the text is no number, or the number is 0, negative or too large.
     """
     try:
         value = float(text)

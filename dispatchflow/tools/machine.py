@@ -86,8 +86,8 @@ def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
 def reported(cores: Sequence[int], root: Path = Path("/")) -> int:
     """Return the logical CPU whose model and clock are reported for the machine.
 
-    If the machine has several kinds of cores, it is the CPU on which a single thread runs. Otherwise all are alike, and
-    it is CPU 0."""
+    If the machine has several kinds of cores, this is the last of `cores`, on which a single thread runs. Otherwise all
+    cores are alike, and it is CPU 0."""
     return cores[-1] if len(set(map(_speeds(root), cores))) > 1 else 0
 
 
@@ -95,7 +95,7 @@ _SLOWEST_FIRST = ("cpu_lowpower", "cpu_atom", "cpu_core")
 
 
 def _speeds(root: Path) -> Callable[[int], int]:
-    """Return a function from a logical CPU to the rank of its speed, which is 0 if all are of one kind.
+    """Return a function from a logical CPU to the rank of its speed, which is 0 if all cores are alike.
 
     The rank is the index in `_SLOWEST_FIRST` of Intel's kind of core, or the capacity that an ARM system reports."""
     kinds: dict[int, int] = {}
@@ -133,7 +133,7 @@ def last_level_cache_bytes() -> int | None:
 
 
 def conditions() -> dict[str, Any]:
-    """Return the conditions that may disturb a measurement, as far as the system reports them."""
+    """Return name → value of conditions that may disturb a measurement, as far as the system reports them."""
     core = f"cpu{reported(cores())}"
     found: dict[str, Any] = {
         "machine": identity(),

@@ -1,4 +1,4 @@
-"""The only module that starts programs: without a shell, with time and memory limits, output in files."""
+"""Start programs, without a shell, with limits on time and memory; no other module does so."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Command:
     cpus: tuple[int, ...] = ()
     """The CPUs that the process may use; empty for all."""
     count_waits: bool = False
-    """Whether to measure how long the process's threads wait for a CPU.
+    """Whether to measure how long the process's threads wait for a CPU, as `Outcome.waited_s`.
 
-    The time is read whenever the process prints."""
+    The wait is read whenever the process prints."""
 
 
 class _Local(threading.local):
@@ -51,7 +51,7 @@ _local = _Local()
 
 
 def run(command: Command) -> Outcome:
-    """Run a command until it ends or reaches its limit.
+    """Run a command until it ends or reaches its time limit.
 
     Commands are started by a launcher process (`_launcher.py`); each thread starts a launcher on first use.
 
@@ -96,7 +96,7 @@ def run(command: Command) -> Outcome:
 
 
 def _end_session(session: int) -> None:
-    """Kill all processes in the session of a launcher that was killed; the tool's children still run."""
+    """Kill all processes in the session of a launcher that was killed, such as children of the tool."""
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError):  # the process has ended
             if int((place / "stat").read_text().rpartition(")")[2].split()[3]) == session:

@@ -61,9 +61,9 @@ def printer_of(toolchain: Toolchain) -> str:
 def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
     """Find the toolchain that a word of `iree=` selects.
 
-    `current` is this Python environment, `3.12.0` a release, and anything else a path: an IREE build tree, or an
-    environment. In an environment, the newest Python with IREE is used. `see` is called with each path on which the
-    choice depends, `say` with each line that reports a download.
+    The word `current` selects this Python environment, and `3.12.0` a release. Any other word is a path of an IREE
+    build tree or of a Python environment. In an environment, the newest Python with IREE is used. `see` is called with
+    each path on which the choice depends, `say` with each line of text that reports a download.
 
     Raises:
         ToolchainError: the compiler or its runtime is missing, or one of them does not run.
@@ -218,16 +218,16 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
 
 
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
-    """Return the files in whose directories the linker and platform libraries are searched.
+    """Return files in whose directories the linker and platform libraries are searched, one per directory.
 
-    These are `compiler` and, because it may be a script that starts a compiler in another directory, each loaded file
-    that has the compiler's name or contains its version text; one file for each directory."""
+    One of these files is `compiler`. It may be a script that starts a compiler in another directory. Therefore the
+    others are the loaded files that have the compiler's name or contain its version text."""
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 
 
 def _files_beside(compiler: Path) -> list[Path]:
-    """Return the files that the compiler loads only when it needs them; some paths may not exist."""
+    """Return the files beside the compiler that it loads only when it needs them; some may not exist."""
     folder, build = compiler.parent, compiler.parent.parent / "lib"
     platform = (folder / "iree_platform_libs").rglob("*")
     return [*folder.glob("libIREECompiler*"), *build.glob("libIREECompiler*"), folder / _LINKER, *platform]

@@ -82,7 +82,8 @@ class Traced:
 def capture(runtime: TracyRuntime, program: Program, scratch: Path, limit_s: float, memory_bytes: int | None) -> Traced:
     """Run a program to its end and write its trace into the folder `scratch`.
 
-    Each run uses another port. All processes of the program are killed at the limit and when this process ends.
+    Each run uses another TCP port. All processes of the program are killed after `limit_s` seconds, and when this
+    process ends. `memory_bytes` is the memory limit of each process; None for no limit.
 
     Raises:
         ToolError: the program took longer than `limit_s`, never connected to the capture, or the capture failed.
