@@ -1,3 +1,4 @@
-"""Sites of programs, the places that launch a dispatch, and the source operations of each.
+"""The sites of programs and the source operations that each site computes.
 
-The modules have no side effects. The scripts, whose names begin with `_`, run as processes of their own."""
+A site is a place of a program that launches a dispatch. The modules have no side effects. The scripts, whose names
+begin with `_`, run as processes of their own."""

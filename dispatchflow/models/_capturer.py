@@ -3,10 +3,10 @@
 `engine/capture.py` runs this script as a process of its own. The script imports only a toolchain's Python bindings and
 the standard library.
 
-It reads the module after the phase `flow`, in which each dispatch has a location `df.site.N`. It clones and exports
-each operand and result, and stores it in a new global, called a slot. A new function, `df_capture`, calls the original
-function and returns that function's results, followed by all slots. The file `--facts` describes the slots as JSON, in
-the type `models.captured.Capturing`."""
+It reads the module after the phase `flow`, in which each dispatch has a location `df.site.N`. It adds operations that
+copy each operand and result and store the copy in a new global, called a slot. A new function, `df_capture`, calls the
+original function and returns that function's results, followed by all slots. The file `--facts` describes the slots as
+JSON, in the type `models.captured.Capturing`."""
 
 import argparse
 import json
@@ -56,7 +56,7 @@ def _is_float(type_):
 
 
 def _start(number):
-    """Return the initial value of the i64 slot with this number; each slot has another value."""
+    """Return the initial value of the i64 slot with this number, which differs from slot to slot."""
     return number << 32
 
 
@@ -107,7 +107,9 @@ class Capturer:
         return {"dispatch": found.number, "executions": counter, "values": values}
 
     def guarded(self, chosen):
-        """Return an insertion point in a new `scf.if` on `chosen`; the current one if `chosen` is None."""
+        """Return an insertion point in a new `scf.if` with the condition `chosen`.
+
+        It is the current insertion point if `chosen` is None."""
         if chosen is None:
             return ir.InsertionPoint.current
         made = ir.Operation.create("scf.if", operands=[chosen], regions=2)
@@ -139,9 +141,9 @@ class Capturer:
         return {"slot": slot, "dims": sizes}
 
     def number(self, value):
-        """Store a scalar in a slot as the bits of an i64; return the slot's index.
+        """Store the bits of a scalar in a slot of type i64; return the slot's index.
 
-        It is None for other types than integers, index, f32 and f64."""
+        For types other than integers, index, f32 and f64, nothing is stored, and the result is None."""
         type_, bits = str(value.type), value
         if type_ in ("f32", "f64"):
             bits = _create("arith.bitcast", [value], [ir.IntegerType.get_signless(int(type_[1:]))])
@@ -158,8 +160,8 @@ class Capturer:
     def wrap(self, function, counters):
         """Add `df_capture`, which calls `function` and returns its results, then all slots.
 
-        A slot in `counters` is returned as the number of increments since its initial value. The result of this method
-        is the types of `function`'s results, as text."""
+        `df_capture` returns a slot whose number is in `counters` as the number of increments since its initial value.
+        The result of this method is the types of `function`'s results, as text."""
         type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         kinds = [ir.Type.parse(kind) for _, kind in self.slots]
         attributes = {

@@ -22,7 +22,7 @@ class Dispatch:
         self.workload = values[:workload]
         self.arguments = values[workload : workload + arguments]
         dims = values[workload + arguments :]
-        # for each argument, a list of its dynamic sizes
+        # for each argument, a list of the SSA values of its dynamic sizes
         self.argument_dims = _shares(self.arguments, dims[:argument_dims])
         self.results = list(operation.results)
         self.result_dims = _shares(self.results, dims[argument_dims:])
@@ -36,7 +36,7 @@ class Dispatch:
 
 
 def _shares(values, dims):
-    """Return a list of dynamic sizes for each value; `dims` has the sizes of all values in sequence."""
+    """Return for each value the list of its dynamic sizes; `dims` has the sizes of all values in sequence."""
     shares, left = [], list(dims)
     for value in values:
         count = str(value.type).split(",")[0].count("?")

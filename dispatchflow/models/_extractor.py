@@ -97,9 +97,10 @@ def _alone(dispatch):
 
 
 def _origin(dispatch, value):
-    """Return the fields `value` and `dim` of an `Argument`, as a dict.
+    """Return the fields `value` and `dim` of a `models.extraction.Argument`, as a dict.
 
-    They say which operand or number of the workload the argument is, or of which operand or result it is a size."""
+    If the argument is an operand or a number of the workload, `value` is its name, and `dim` is left out. If it is a
+    size of an operand or result, `value` is the name of that tensor, and `dim` the dimension."""
     if value in dispatch.arguments:
         return {"value": f"in{dispatch.arguments.index(value)}"}
     sized = [(f"in{i}", *each) for i, each in enumerate(zip(dispatch.arguments, dispatch.argument_dims))]

@@ -68,7 +68,7 @@ def main(options):
     import onnx
 
     model, before = _read(options.model)
-    # After onnx and numpy are imported, because the folder of the bindings may have other versions of them.
+    # Added after onnx and numpy are imported, because the folder of the bindings may have other versions of both.
     sys.path.insert(0, options.bindings)
     try:
         from iree.compiler import ir

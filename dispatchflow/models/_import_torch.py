@@ -1,9 +1,11 @@
 """Import a PyTorch module as an MLIR module; this script runs as a process of its own.
 
 The script imports torch, iree.turbine, numpy, the standard library and the user's file. A function in that file
-returns the PyTorch module and example arguments. The script writes the MLIR module as text, with the paths of PyTorch
-modules as locations, the weights, and the arguments with the results that PyTorch computes. It writes facts about the
-import, or an error with its hint, as JSON."""
+returns the PyTorch module and example arguments. The script writes four files:
+- the MLIR module as text, with the paths of PyTorch modules as locations
+- the weights
+- the arguments, and the results that PyTorch computes from them
+- facts about the import, or an error with its hint, as JSON"""
 
 import argparse
 import importlib.util
@@ -111,7 +113,7 @@ def _kind(value):
 class Locations:
     """Give nodes of the exported graph MLIR locations with names such as `blocks.0.attn/linear`.
 
-    They replace the importer's own locations, which are torch's call stacks."""
+    These locations replace the importer's own, which are torch's call stacks."""
 
     def __init__(self, file):
         self.file, self.names, self.counts, self.last = file, {}, {}, None
@@ -119,8 +121,8 @@ class Locations:
     def name(self, node):
         """Return a node's name, `blocks.0.attn/linear`; the second `linear` of this module ends in `_1`.
 
-        Numbers begin again in each PyTorch module. torch's own numbers run through the whole model, so that nodes of
-        equal modules would have different names."""
+        The numbers begin again in each PyTorch module. torch's own numbers run through the whole model, so that nodes
+        of equal modules would have different names."""
         if node not in self.names:
             stack = node.meta.get("nn_module_stack") or {}
             path = next(reversed(stack.values()))[0] if stack else ""
@@ -215,7 +217,7 @@ def _arrays(module, arguments, options):
 def main(options):
     _packages()
     module, arguments = _made(options.file, options.function)
-    # The arrays come last: a call may change the module's buffers.
+    # The arrays come last, because computing them calls the module, and a call may change the module's buffers.
     text, weights = _exported(module, arguments, options)
     return {"weights": weights, "f64": "f64" in text or "torch.constant.float" in text} | _arrays(
         module, arguments, options

@@ -1,4 +1,4 @@
-"""Walk the operations of a module and read their locations; the scripts of this folder import it."""
+"""Walk the operations of a module and read their locations, for the scripts in this folder."""
 
 from iree.compiler import ir
 
@@ -21,9 +21,9 @@ def walk(operation, inside=lambda operation: True):
 
 
 def names(location, prefix):
-    """Return the number N of each name in a location that consists of `prefix` and N, each N once.
+    """Return the numbers N for which a location contains the name `prefix` followed by N, each N once.
 
-    For example, the prefix of the name `df.op.7` is `df.op.`. Locations nested in such a name are not searched."""
+    With the prefix `df.op.`, the name `df.op.7` gives 7. Locations nested in such a name are not searched."""
     return list(dict.fromkeys(numbers(location, prefix)))
 
 
@@ -41,9 +41,9 @@ def numbers(location, prefix):
 
 
 def label(location, path, title):
-    """Return (name, place): the first name and the first file:line:column of a location.
+    """Return (name, place): the first name and the first `file:line:column` in a location.
 
-    Either is None if the location has none. In a place, `title` replaces the file name `path`."""
+    Each of them is None if the location has none. In a place, `title` replaces the file name `path`."""
     if isinstance(location, ir.NameLoc):
         _, place = label(location.child_loc, path, title)
         return location.name_str, place

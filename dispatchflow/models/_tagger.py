@@ -58,7 +58,7 @@ def _text(operation, name):
 
 
 def _nodes(module):
-    """Return (nodes of a def-use graph, operation → its node's number), without operations in dispatches."""
+    """Return (a `tagged.Node` as a dict for each operation outside of dispatches, operation → index)."""
     nodes, numbers, made, arguments = [], {}, {}, {}
     for operation in reading.walk(module.operation, lambda each: each.name != _DISPATCH):
         number = numbers[operation] = len(nodes)
@@ -146,7 +146,7 @@ def sites(options):
 
 
 def _is_entered(operation):
-    """Return whether the operations nested in an operation count separately; in a linalg body they do not."""
+    """Return whether operations nested in `operation` count separately; in a linalg body they do not."""
     return not operation.name.startswith("linalg.")
 
 

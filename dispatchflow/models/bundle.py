@@ -19,7 +19,7 @@ MARK = "# Sites of "
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """Sites of a case, and the flags with which the case was compiled and run."""
+    """The content of a bundle: sites of a case, and the flags with which the case was compiled and run."""
 
     case: str
     title: str
@@ -37,11 +37,11 @@ class Bundle(msgspec.Struct, frozen=True):
     program: Program
     sweeps: tuple[Sweep, ...]
     left_out: str | None = None
-    """The case's tuning, which is left out of the sweeps because it reads a file; None otherwise."""
+    """The case's tuning if it reads a file, so that it is left out of the sweeps; None otherwise."""
     replay: bool = False
     """Whether `repro.sh run` records the call for `iree-run-replay`."""
     execution: int | None = None
-    """Which execution of each site was captured, from 1; None for the last one."""
+    """The number of the execution of each site that was captured, from 1; None for the last execution."""
 
 
 def spec(bundle: Bundle) -> str:
@@ -84,8 +84,8 @@ def _called(bundle: Bundle, sweep: Sweep) -> str:
 def repro(bundle: Bundle) -> str:
     """Return the text of `repro.sh`, which takes `compile`, `run` or `benchmark`, then names of sites.
 
-    Without names it takes all sites. `run` compares the results with the expected results: first bit by bit, and if
-    they differ, within the tolerance of `iree-run-module`."""
+    Without names it does so for all sites. `run` compares the results with the expected results: first bit by bit, and
+    if they differ, within the tolerance of `iree-run-module`."""
     runnable = [sweep for sweep in bundle.sweeps if sweep.inputs is not None]
     local = any(flag.startswith("--device=local") for flag in bundle.device)
     cases = "\n".join(_given(sweep) for sweep in runnable)

@@ -17,24 +17,28 @@ Span = tuple[int, int]
 
 
 class Split(msgspec.Struct, frozen=True):
-    """The wall time of calls, `call_ns`, and five parts that add up to it exactly; all in ns.
+    """The wall time of calls, `call_ns`, and five parts whose sum is exactly `call_ns`; all in ns.
 
-    A moment to which several parts apply counts for the first of them."""
+    A span of time that fits the descriptions of several parts belongs to the first of these parts."""
 
     call_ns: int
     """The wall time that the benchmark tool measured."""
     dispatches_ns: int
     """The time in which at least one dispatch runs."""
     launching_ns: int
-    """A queue executes an operation, but no dispatch runs: it starts, or runs barriers, copies and fills."""
+    """The time in which a queue executes an operation, but no dispatch runs.
+
+    For example, the operation begins, or executes a barrier, a copy or a fill."""
     allocation_ns: int
-    """Memory is allocated or freed by a queue."""
+    """The time in which a queue allocates or frees memory."""
     waiting_ns: int
-    """An operation was submitted and has not ended, but none of the descriptions above is true.
+    """The time in which an operation is submitted and has not ended, but no description above is true.
 
     For example, a worker is waking up, or a dependency is pending."""
     host_ns: int
-    """The queues are empty: the host program runs, or wakes up after the last operation."""
+    """The time in which the queues are empty.
+
+    The host program runs, or wakes up after the last operation."""
 
 
 def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], call_ns: int) -> Split:
@@ -104,10 +108,10 @@ def union_ns(spans: Iterable[Span]) -> int:
 
 
 def own_times(launches: Sequence[Launch]) -> list[int]:
-    """Return the share, in ns, of each launch in the time in which at least one launch runs.
+    """Divide the time in which at least one launch runs among the launches; return each launch's ns.
 
-    Launches that run at the same time have equal shares of this time; remaining ns go to those that began first. The
-    sum of all shares is the `union_ns` of the launches."""
+    Launches that run at the same time get equal shares of this time; remaining ns go to those that began first. The sum
+    of all shares is the `union_ns` of the launches."""
     own = [0] * len(launches)
     edges = sorted(
         (moment, kind, place)
@@ -133,7 +137,7 @@ def own_times(launches: Sequence[Launch]) -> list[int]:
 def apportioned(parts: Sequence[int], total: int) -> list[int]:
     """Scale parts to integers whose sum is exactly `total`.
 
-    Those with the largest remainders are rounded up. If all parts are 0, all results are 0."""
+    The parts with the largest remainders are rounded up, the others down. If all parts are 0, all results are 0."""
     whole = sum(parts)
     if not whole:
         return [0] * len(parts)

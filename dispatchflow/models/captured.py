@@ -82,14 +82,15 @@ class Tensor(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the tensor's bytes among the outputs of the capture's record: `3.in0`."""
+        """The name under which the tensor's bytes are stored with the capture: `3.in0`."""
         return f"{self.site}.{self.value}"
 
     @property
     def undefined_name(self) -> str:
-        """The name of the mask among these outputs: one byte for each element, 1 if it is undefined.
+        """The name under which the mask of undefined elements is stored.
 
-        If elements are narrower than a byte, the mask has one byte for each byte of the tensor."""
+        The mask has one byte for each element, 1 if the element is undefined. If elements are narrower than a byte, it
+        has one byte for each byte of the tensor."""
         return f"{self.name}.undefined"
 
 
@@ -127,7 +128,7 @@ def capture(
     """Return (what a call captured, tensor's name → its bytes).
 
     Args:
-        made: the facts of the module that was called.
+        made: the facts about the module that was called.
         sites: number of a dispatch → number of its site.
         read: a function that returns the content of a slot.
         execution: which execution of each site was captured, from 1; None for the last one.
@@ -176,11 +177,11 @@ def _not_run(count: int, execution: int | None) -> str | None:
 def with_fills(
     one: Capture, contents: Mapping[str, bytes], other: Mapping[str, bytes]
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Return (capture with its undefined tensors marked, mask's name → mask of each such tensor).
+    """Return (the capture `one` with undefined tensors marked, mask's name → mask of each such tensor).
 
     `contents` and `other` are tensor's name → bytes of two calls, in which memory that the program never wrote was
-    filled with different numbers. A tensor is undefined if its bytes differ. If even their number differs, the tensor
-    becomes missing."""
+    filled with different numbers. A tensor is undefined if its bytes differ between the calls. If their number differs,
+    the tensor is moved to `missing`."""
     tensors: list[Tensor] = []
     missing = list(one.missing)
     masks: dict[str, bytes] = {}

@@ -8,14 +8,16 @@ from dispatchflow.models import kinds
 from dispatchflow.models.tagged import Node
 
 Point = int | str
-"""A node's number, or a begin or end of the graph: `argument main 0`, `constant`, `result main`."""
+"""A node's number, or the name of a source or sink of the graph.
+
+Sources are `argument main 0` and `constant`; a sink is `result main`."""
 
 
 class DefUse:
     """The def-use graph of a module's operations.
 
-    An operation in the body of another one, such as a linalg operation, counts as part of that one. Functions, loops
-    and branches are different: the operations in them are nodes of their own. A loop is also a node itself, which
+    An operation nested in another one, such as a linalg operation, counts as part of the outer operation. Functions,
+    loops and branches are different: the operations in them are nodes of their own. A loop is also a node itself, which
     stands for all values that enter the loop, leave it, or go from one iteration to the next."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
@@ -55,15 +57,17 @@ class DefUse:
         self.after.setdefault(made, {})[used] = None
 
     def sources(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return the points on which a point depends, directly or through nodes for which `is_passed` is true."""
+        """Return the points on which `point` depends, directly or via nodes for which `is_passed` is true."""
         return self._reached(self.before, [point], is_passed)
 
     def users(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return the points that depend on a point, directly or through nodes for which `is_passed` is true."""
+        """Return the points that depend on `point`, directly or via nodes for which `is_passed` is true."""
         return self._reached(self.after, [point], is_passed)
 
     def between(self, begin: Iterable[Point], end: Iterable[Point], is_passed: Callable[[int], bool]) -> set[int]:
-        """Return the inner nodes of paths from `begin` to `end` whose inner nodes all are `is_passed`."""
+        """Return the inner nodes of certain paths from a point of `begin` to a point of `end`.
+
+        These are the paths on which `is_passed` is true for each inner node."""
         forward = self._reached(self.after, begin, is_passed)
         backward = self._reached(self.before, end, is_passed)
         return {point for point in forward & backward if isinstance(point, int) and is_passed(point)}

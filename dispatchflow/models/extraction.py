@@ -29,9 +29,9 @@ class Argument(msgspec.Struct, frozen=True):
     type: str
     """The argument's MLIR type: `tensor<4x?xf32>`, `index`."""
     value: str
-    """The operand (`in0`) that the argument is, or the operand or result (`out0`) of which it is a size.
+    """The operand (`in0`) that is passed, or the operand or result (`out0`) one of whose sizes is passed.
 
-    It is `workload0` for a number that is only in the dispatch's workload."""
+    It is `workload0` if the argument is a number that occurs only in the dispatch's workload."""
     dim: int | None = None
     """The dimension of `value` whose size the argument is; None if the argument is `value` itself."""
 
@@ -62,7 +62,7 @@ class Value(msgspec.Struct, frozen=True):
     content: bytes | None = None
     """The bytes of a scalar, little-endian; None for a tensor, whose bytes are in a file."""
     undefined: bool = False
-    """Whether the program never wrote some of the elements, so that their values are arbitrary."""
+    """Whether some elements depend on memory that the program never wrote, so that they are arbitrary."""
 
 
 class Sweep(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class Sweep(msgspec.Struct, frozen=True):
     expected: tuple[str, ...] = ()
     """The spec's word `expected`; empty if the results are not known."""
     files: tuple[tuple[str, str], ...] = ()
-    """(name of a file beside the module, `s01.in0.bin`; the captured value in it, `in0`)."""
+    """(name of a file beside the module, such as `s01.in0.bin`; name of the captured value in it, `in0`)."""
     why: str | None = None
     """The reason why inputs or expected results are missing; None if both are there."""
 
@@ -158,9 +158,9 @@ def _is_encoded(module: Extract) -> bool:
 
 
 def random_input(argument: Argument) -> str | None:
-    """Return a spec's entry of `inputs` for random numbers, `4x8xf32`.
+    """Return the entry of a spec's `inputs` that requests random numbers for an argument: `4x8xf32`.
 
-    It is None for a scalar, or if a size is dynamic."""
+    The result is None for a scalar, or if a size is dynamic."""
     type_ = spelling(argument.type)
     if "?" in type_ or not argument.type.startswith("tensor<"):
         return None

@@ -19,7 +19,7 @@ _HOST = "no single site is wrong: accumulated error or the host program"
 
 
 class ResultCheck(msgspec.Struct, frozen=True):
-    """One result of a site, compared with what the reference computes from the same operands."""
+    """One result of a site, compared with the result that the reference computes from the same operands."""
 
     result: int
     word: str

@@ -1,9 +1,9 @@
 """Find the site of each launch in a profile: the place of the program that launched the dispatch.
 
-The launches of one submission are the dispatches of one command buffer. Their sequence of exports shows which command
-buffer of the program it is. Command buffers with equal sequences are distinguished by the runtime's numbers: command
-buffers that are recorded once get ascending numbers in the order of creation, and keep them in each call. Sites that
-cannot be distinguished form one group, `3|7`."""
+The launches of one submission are the dispatches of one command buffer. Their sequence of exports (names of kernels)
+shows which command buffer of the program was submitted. Command buffers with equal sequences are distinguished by the
+runtime's numbers: command buffers that are recorded once and used by all calls get ascending numbers in the order of
+creation. Sites that cannot be distinguished form one group, `3|7`."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def _by_order_of_creation(
 ) -> dict[int, list[int]]:
     """Return runtime's number of a command buffer → the program's command buffers that it may be.
 
-    The result has only numbers with several submissions, which are those of command buffers that are recorded once.
-    These numbers ascend in the order of the program's command buffers. Therefore the candidates of a number are those
-    from the earliest to the latest command buffer that still leaves candidates for all other numbers. The result is
-    empty if the profile contradicts this order."""
+    The program's command buffers are given as indices in the order of creation. The result has only the runtime's
+    numbers with several submissions: these belong to command buffers that are recorded once. They ascend in the order
+    of creation. Therefore a candidate is kept only if the other numbers can be given candidates in ascending order,
+    too. The result is empty if the profile contradicts this order."""
     sequences: dict[int, set[tuple[str, ...]]] = defaultdict(set)
     count: dict[int, int] = defaultdict(int)
     for run in runs:

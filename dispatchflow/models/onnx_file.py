@@ -1,7 +1,8 @@
 """Read the graph's name and the names of weight files from the bytes of an ONNX file, without `onnx`.
 
-The expansion of a spec into cases needs these names, and the import of `onnx` would take half a second. An ONNX file
-is a protobuf message (onnx.proto); this module reads only the length-delimited fields of a few kinds of messages."""
+These names are needed when a spec is expanded into cases, where the import of `onnx` would take half a second. An ONNX
+file is a protobuf message (onnx.proto); this module reads only the length-delimited fields of a few kinds of
+messages."""
 
 from __future__ import annotations
 

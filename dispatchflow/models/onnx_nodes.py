@@ -1,4 +1,4 @@
-"""Find the ONNX node that the compiler cannot lower, from the compiler's log. Pure."""
+"""Find the ONNX node that the compiler cannot lower, from the compiler's log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ALIAS = re.compile(r"^(#loc\d*) = loc\((\"(?:[^\"\\]|\\.)*\")", re.MULTILINE)
 
 
 def blamed(log: str, printed: str, labelled: str) -> str | None:
-    """Return the ONNX node of a compile's first error, `node 'conv1' (Conv)`; None if it is at no node.
+    """Return the ONNX node at which the first error of a compile is, as `node 'conv1' (Conv)`, or None.
 
     Args:
         log: the compiler's messages; the compiler read the module on stdin.

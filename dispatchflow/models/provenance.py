@@ -1,7 +1,8 @@
-"""Find the source operations of each site, a place that launches a dispatch, from a tagged compile.
+"""Find the source operations of each site from a compile whose operations and dispatches have tags.
 
-Before the compile, source operation N gets the location `df.op.N`. Before equal dispatches are merged, dispatch N gets
-the location `df.site.N`. The script `_tagger.py` writes and reads these tags."""
+A site is a place of the program that launches a dispatch. Before the compile, source operation N gets the location
+`df.op.N`. Before equal dispatches are merged, dispatch N gets the location `df.site.N`. The script `_tagger.py` writes
+and reads these tags."""
 
 from __future__ import annotations
 
@@ -94,11 +95,11 @@ def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceO
 
 
 def _located(graph: DefUse, dispatches: Sequence[Dispatch]) -> list[set[int]]:
-    """Return for each dispatch the source operations whose locations its operations have.
+    """Return, for each dispatch, the source operations whose tags are in the locations of its operations.
 
-    Passes may give an operation that only moves data the location of a neighboring operation. Therefore its location
-    counts only if the source operation also only moves data, and no dispatch has an operation that computes with this
-    location."""
+    Passes may give an operation that only moves data the location of a neighboring operation. Therefore such a location
+    counts only under two conditions: the source operation with this tag also only moves data, and no computing
+    operation of any dispatch has the tag."""
     computed = [_origins(graph, dispatch, computing=True) for dispatch in dispatches]
     somewhere = set().union(*computed)
     found = []
@@ -128,11 +129,11 @@ def _is_users(kind: str) -> bool:
 
 
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
-    """Return dispatch's index → source operations, for each dispatch that has none by location.
+    """Return dispatch's index → source operations, for each dispatch for which `located` has none.
 
-    They are the source operations without a dispatch that lie, in the data flow, between the operations of the
-    preceding dispatches and those of the following dispatches. If some of them move data, the others are dropped. If
-    there are none, the result has the preceding and following operations whose locations the dispatch has."""
+    The result has the source operations in no dispatch that lie, in the data flow, between the operations of the
+    preceding dispatches and those of the following dispatches. If some of these only move data, the others are left
+    out. If there are none, the result has those preceding and following operations whose tags the dispatch has."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)
@@ -162,8 +163,8 @@ def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]
         between = graph.between(variable, end, is_vanished)
         candidates = {each for each in between if _is_users(graph.nodes[each].kind) and graph.nodes[each].tensor}
         candidates = {each for each in candidates if kinds.moves(graph.nodes[each].kind)} or candidates
-        # A copy into a padded tensor has the location of the convolution that reads the tensor, and there are no
-        # candidates. The dispatch may contain only a load and a store, so that all operations' locations are used.
+        # For a copy into a padded tensor there are no candidates: it has the location of the convolution that reads the
+        # tensor. The locations of loads and stores are used too, because the dispatch may contain nothing else.
         anything = _users(graph, (tag for each in dispatch.operations for tag in each.origins))
         found[tag] = candidates or anything & (begin | end)
     return found

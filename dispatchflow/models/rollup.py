@@ -1,6 +1,7 @@
-"""Add up the times of sites, the places that launch dispatches, by operation, scope or executable.
+"""Add up the times of sites by source operation, scope or executable.
 
-Operations are those of the source. A scope is a prefix of their names, such as `blocks.0`.
+A site is a place of the program that launches a dispatch. A scope is a prefix of the names of source operations, such
+as `blocks.0`.
 
 Each site's time counts in exactly one part, so that the sum over all parts is exactly the sum over all sites. A site
 that computes several operations counts in a separate part, `conv1 + relu1`."""
@@ -35,7 +36,9 @@ class Part(msgspec.Struct, frozen=True):
 
     name: str
     sites: tuple[int, ...]
-    """The numbers of the sites, ascending, with every site of a group that cannot be distinguished."""
+    """The numbers of the sites, ascending.
+
+    If sites of a program cannot be distinguished in the profile, the numbers of all of them are included."""
     executions: float
     """The number of executions of all these sites in one call."""
     blocks_ns: tuple[float, ...]

@@ -28,11 +28,11 @@ class SourceOperation(msgspec.Struct, frozen=True):
     place: str | None = None
     """The place in the source, `net.mlir:12:8`."""
     computes: bool = True
-    """Whether it computes or moves the elements of tensors.
+    """Whether the operation computes or moves the elements of tensors.
 
     False for reshapes, fills, and arithmetic of single numbers, which the host does."""
     constant: bool = False
-    """Whether it depends on no argument of a function, so that the compiler may evaluate it."""
+    """Whether the operation depends on no argument of a function, so that the compiler may evaluate it."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -56,9 +56,9 @@ class Site(msgspec.Struct, frozen=True):
     export: str
     """The name of the kernel, as profilers show it; equal dispatches have one kernel."""
     command_buffer: int
-    """The number of its command buffer in the program, from 0, in order of creation."""
+    """The number of the site's command buffer in the program, from 0, in order of creation."""
     command: int
-    """The index among the dispatches of its command buffer, from 0."""
+    """The site's index among the dispatches of its command buffer, from 0."""
     origins: tuple[Origin, ...] = ()
     flops: int | None = None
     """Arithmetic operations of one execution; a multiply-add counts as two. None if unknown."""
@@ -67,7 +67,7 @@ class Site(msgspec.Struct, frozen=True):
     dispatch: int | None = None
     """The number N of the dispatch's tag, `df.site.N`, after the phase `flow`; None without a tag."""
     elements: tuple[str, ...] = ()
-    """The element types of the operands and results of its arithmetic, sorted; empty without arithmetic."""
+    """The element types of the tensors in the site's arithmetic, sorted; empty without arithmetic."""
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class Program(msgspec.Struct, frozen=True):
     sites: tuple[Site, ...]
     """The sites in program order."""
     unlabelled: str | None = None
-    """The reason why names and places in the source are not known; None if they were looked for."""
+    """The reason why names and places in the source could not be read; None if they could."""
 
     calls: dict[str, tuple[str, ...]] = {}
     """Function → the functions that it calls."""

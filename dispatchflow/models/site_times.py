@@ -1,8 +1,8 @@
 """Compute the time of each site, and the other parts of a call's time.
 
 A block is one profiled process, which runs several repetitions of the same number of calls. Only the last repetition
-counts; the others are warm-up. Its events are found by counting, because each call submits the same operations. If
-calls differ, as they may in a program with state, all repetitions count."""
+counts; the others are warm-up. The events of the last repetition are found by counting, because each call submits the
+same operations. If calls differ, as they may in a program with state, all repetitions count."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Calls(NamedTuple):
 
 
 class SiteBlock(msgspec.Struct, frozen=True):
-    """The executions of one group of sites in all calls of a block."""
+    """The executions of one site, or group of sites that cannot be distinguished, in all calls of a block."""
 
     sites: Group
     executions: int
     total_ns: int
     """The sum over executions of the time from the start of the first workgroup to the end of the last."""
     own_ns: int
-    """The same sum, except that launches which run at the same time have equal shares of this time."""
+    """The time of the executions, where time in which several launches run is divided equally among them."""
     workers_ns: int | None
     """The time of all workgroups, summed over all workers; None if the device does not report it."""
     workgroups: tuple[int, int, int] | None
@@ -173,7 +173,7 @@ def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int)
 def first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:
     """Return the number of the last repetition's first submission; None if calls differ.
 
-    It is 0 if there are no submissions."""
+    The number is 0 if there are no submissions."""
     dispatches: dict[int, list[str]] = defaultdict(list)
     for launch in profile.launches:
         dispatches[launch.submission].append(launch.export)

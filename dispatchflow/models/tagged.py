@@ -13,14 +13,14 @@ class Node(msgspec.Struct, frozen=True):
     kind: str
     """The MLIR name, `linalg.matmul`; for an ONNX node the operator, `onnx.Conv`."""
     parent: int | None
-    """The number of the node around it; None for the module itself."""
+    """The number of the node that contains the operation; None for the module itself."""
     symbol: str | None
-    """The name of a function or a global."""
+    """The name of a function or a global; None for other operations."""
     tensor: bool
     """Whether an operand or a result is a tensor."""
     results: int
     uses: tuple[int, ...]
-    """The numbers of the nodes whose results are its operands."""
+    """The numbers of the nodes whose results are operands of this one."""
     arguments: tuple[tuple[int, int], ...]
     """(node, i) for each operand that is a block argument: argument i of an enclosing node's block."""
     name: str | None = None
@@ -32,7 +32,7 @@ class Source(msgspec.Struct, frozen=True):
 
     nodes: tuple[Node, ...]
     unlabelled: str | None = None
-    """The reason why names and places in the source are not known; None if they were looked for."""
+    """The reason why names and places in the source could not be read; None if they could."""
 
 
 class Scalar(msgspec.Struct, frozen=True):
@@ -78,9 +78,11 @@ class Launch(msgspec.Struct, frozen=True):
     """A place of the host program that launches a dispatch; `models.site.Site` explains most fields."""
 
     sites: tuple[int, ...]
-    """The N of each tag `df.site.N` in its location: one, or none for a dispatch that was added later."""
+    """The N of each tag `df.site.N` in the launch's location.
+
+    There is one, or none if the compiler added the dispatch after the tags were written."""
     origins: tuple[int, ...]
-    """The N of each tag `df.op.N` in its location."""
+    """The N of each tag `df.op.N` in the launch's location."""
     function: str
     at_load: bool
     executable: str

@@ -1,4 +1,4 @@
-"""Compute the work of a dispatch: flops from iteration domains, and bytes from types."""
+"""Compute the work of a dispatch: its flops from iteration domains, and its bytes from tensor types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start programs, without a shell, with limits on time and memory; no other module does so."""
+"""Run the tools, without a shell and with limits on time and memory; their output goes to files."""
 
 from __future__ import annotations
 
