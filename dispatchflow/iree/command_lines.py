@@ -9,10 +9,10 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.workload import ENTRY
 
 ALLOWED_ENVIRONMENT = ("LD_LIBRARY_PATH",)
-"""The only variables of the user's environment that reach a tool.
+"""The variables of the user's environment that every tool gets; the compiler gets no others.
 
-The compiler reads more than a dozen others. Each could change its output, but not the key under which the output is
-cached."""
+The compiler would read more than a dozen others. Each could change its output, but not the key under which the output
+is cached."""
 
 DEVICE_ENVIRONMENT = (
     "VK_DRIVER_FILES",
@@ -23,15 +23,15 @@ DEVICE_ENVIRONMENT = (
 )
 """The variables that choose the Vulkan driver and the GPU.
 
-They reach only tools that run modules, not the compiler. Cache keys do not contain them: the driver lists its devices
-with the same variables set, and the keys contain the identity of the device that was chosen."""
+Only tools that run modules get these variables. Cache keys do not contain them, but contain the identity of the device
+that they choose: the driver lists its devices with the same variables set."""
 
 COMPILING = {"TMPDIR": "."}
-"""Additional variables for the compiler: its linker writes temporary files into the working directory.
+"""Additional variables for the compiler, whose linker writes temporary files into `TMPDIR`.
 
-The working directory is removed even if dispatchflow is killed. File names in `.` need no quotes; this matters because
-the compiler passes them unquoted to a shell. Cache keys do not contain `TMPDIR`: the files are gone when the compiler
-ends."""
+`.` is the compiler's working directory, which is removed even if dispatchflow is killed. File names in `.` need no
+quotes; this matters because the compiler passes them unquoted to a shell. Cache keys do not contain `TMPDIR`: the files
+are gone when the compiler ends."""
 
 CONFIGURATIONS = "cfg"
 """The directory for the dump of lowering configurations, in the compiler's working directory."""
@@ -148,7 +148,7 @@ def run_argv(
 ) -> tuple[str, ...]:
     """Return a command line for one call that writes the results as raw bytes.
 
-    Each input is `4x8xf32=@file`, `4x8xf32=1` (all ones) or a bare number. Each of `parameters` is a scope and a file
+    Each input is `4x8xf32=@file`, `4x8xf32=1` (all ones) or a scalar, `7`. Each of `parameters` is a scope and a file
     with weights: `model=w.irpa`. If `outputs` is empty, the tool prints the types and sizes of the results instead."""
     return (
         tool,
@@ -230,7 +230,8 @@ def profiled_benchmark_argv(
         calls: the number of calls of each repetition.
         output: the file of the profile.
         function: the function to call.
-        flush_ms: the interval at which the runtime empties its ring buffer of 4,096 events; None: after each call only.
+        flush_ms: the interval in ms at which the runtime empties its ring buffer of 4,096 events; if None, it empties
+            the buffer only after each call.
         parameters: as for `run_argv`.
     """
     return (

@@ -50,7 +50,7 @@ class AppliedExecutable:
     name: str
     pipeline: str
     configurations: tuple[tuple[str, str], ...]
-    """(operation, configuration) of each configured op."""
+    """(name of the op, its configuration) for each op that has a lowering configuration."""
     translation: str = ""
     """The translation info without the pipeline: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`."""
     inner: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class AppliedExecutable:
 def parse(dump: str, given: str = "") -> Applied:
     """Parse the compiler's dump: one executable for each `hal.executable.export`, in the dump's order.
 
-    `given` is a dump of the module from before the compiler chose configurations, or empty."""
+    `given` is a dump of the module from before the compiler chose configurations; empty if there is none."""
     starts = [match.start() for match in _EXECUTABLE.finditer(dump)]
     executables = []
     for begin, end in zip(starts, [*starts[1:], len(dump)], strict=False):

@@ -36,7 +36,7 @@ that is not listed here."""
 
 @dataclass(frozen=True, slots=True)
 class HostCpu:
-    """The CPU's name and the features (`+avx,+avx2`) that are passed to the compiler for `llvm-cpu`."""
+    """The CPU name and the features (`+avx,+avx2`) that are passed to the compiler for `llvm-cpu`."""
 
     name: str
     features: str
@@ -93,7 +93,7 @@ def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCp
 
     `host` is the CPU that the compiler found. If the machine has all features that the name of `host` implies and that
     code may need, the result has this name. Otherwise the result has the best name in `LEVELS` whose features the
-    machine has, and the machine's features. `LEVELS` may also have no CPU of the machine's architecture.
+    machine has, and the machine's features. There may be no such name, as for an architecture without an entry.
 
     `implied` returns the features that a CPU's name implies; it is called only in the second case. It would not help to
     keep the name of `host` and add `-avx512f`: IREE uses the `+avx512f` that the name implies, whatever follows it

@@ -13,7 +13,7 @@ EXPECTED = "expected_output"
 FUNCTION = "function"
 PARAMETERS = "parameters"
 IGNORED = ("module", "device", "expected_f16_threshold", "expected_f32_threshold", "expected_f64_threshold")
-"""Ignored flags, because a case itself decides what runs, where, and how results are compared."""
+"""Ignored flags: a case itself decides which module runs, on which device, and how results compare."""
 TAKEN = (INPUT, EXPECTED, FUNCTION, PARAMETERS)
 
 _COMMENTS = ("#", "//")
@@ -46,9 +46,10 @@ def parse(text: str) -> list[Flag]:
 
 
 def tensor(value: str) -> str:
-    """Convert the value of an `--input` flag to the spelling of specs; a type without a value means zeros.
+    """Convert the value of an `--input` flag to the spelling that specs use.
 
-    `4xf32` becomes `4xf32=0`. `f32=@x.bin`, a tensor of rank 0, becomes `tensor<f32>=@x.bin`."""
+    A type without a value means zeros: `4xf32` becomes `4xf32=0`. `f32=@x.bin`, a tensor of rank 0, becomes
+    `tensor<f32>=@x.bin`."""
     kind, equals, rest = value.partition("=")
     if equals:
         return f"{_ranked(kind.strip())}={_plain(rest)}"

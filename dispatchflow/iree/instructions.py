@@ -34,7 +34,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """A function with the samples that were taken in it."""
+    """A function's instructions, and the number of samples that were taken in the function."""
 
     samples: int
     instructions: tuple[Instruction, ...]

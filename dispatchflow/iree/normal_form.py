@@ -1,9 +1,9 @@
 """Rewrite printed MLIR so that equal modules are equal text, and a small change is a small difference.
 
 Locations are left out. A value is named after its operation and numbered per function and kind of operation, in order
-of appearance: `%7 = linalg.matmul` becomes `%matmul.0`. The compiler numbers all values of a function together, so that
-an additional operation renumbers all values after it. An alias, `#map3`, is named by a digest of its attribute.
-"""
+of appearance: `%7 = linalg.matmul` becomes `%matmul.0`. In the compiler's own text, all values of a function are
+numbered together, so that an additional operation renumbers all values after it. An alias, `#map3`, is named by a
+digest of its attribute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _SCOPE = re.compile(r"\s*(?:\"?(?:[\w]+\.)+(?:func|initializer|export)\"?|\"func
 """The beginning of a line that begins a new scope, in which the numbers of values start at 0."""
 _DEFINITION = re.compile(r'\s*(%[\w$.:, %-]+?) = "?(?:[\w-]+\.)*([\w-]+)')
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|%[A-Za-z0-9_$.-]+|(?<![\w"])[#!][A-Za-z_][\w$.]*')
-"""A string, which stays as it is; a value; an alias, or an attribute or type of a dialect."""
+"""A token that may be renamed: a value, an alias, or an attribute or type of a dialect.
+
+Strings match as well, so that names inside them are skipped."""
 _VALUE = re.compile(r"%([A-Za-z0-9_$.-]+)")
 _ALIAS = re.compile(r"([#!])([A-Za-z_][\w$]*) = (.*)")
 _COUNTER = re.compile(r"_?\d+$")

@@ -77,7 +77,7 @@ class Repetition(msgspec.Struct, frozen=True):
 
     calls: int
     total_ns: int
-    """Wall time of all calls together."""
+    """Wall time of all calls of the repetition together."""
 
 
 class _Benchmark(msgspec.Struct):
@@ -134,7 +134,8 @@ def parse(text: str | bytes) -> Profile:
     """Parse the lines that `iree-profile export` wrote.
 
     Raises:
-        ToolError: the text is no export, has another schema or several devices, or an event has no time.
+        ToolError: the text is no export, has another version than `SCHEMA` or several devices, or the time or the name
+            of an event is missing.
     """
     try:
         records: list[_Record] = _DECODER.decode_lines(text)
@@ -165,7 +166,9 @@ def parse(text: str | bytes) -> Profile:
 
 
 def repetitions(text: str) -> tuple[Repetition, ...]:
-    """Parse the repetitions of one function from Google-Benchmark JSON; aggregates are ignored.
+    """Parse the repetitions of one function's benchmark from Google Benchmark's JSON.
+
+    Records of aggregates, such as a median, are ignored.
 
     Raises:
         ToolError: there is no repetition, or one has no time.

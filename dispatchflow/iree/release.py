@@ -12,8 +12,8 @@ _NEWEST = (999, 0)
 class Release:
     """The syntax of one release, (major, minor): how MLIR text and flags are written.
 
-    Two other differences between releases are elsewhere: `Target.since` is the first release that knows a target, and
-    cases that a release cannot compile are known failures (cases/known_failures.toml), which are still tried."""
+    Two kinds of differences between releases are elsewhere. `Target.since` is the first release that knows a target.
+    The cases that a release cannot compile are listed in cases/known_failures.toml, and are still compiled."""
 
     release: tuple[int, int] = _NEWEST
 
@@ -68,7 +68,9 @@ class Release:
         return {"rocm": True, "llvm-cpu": self.release >= (3, 11), "cuda": self.release < (3, 11)}.get(backend, False)
 
     def flag(self, newest: str) -> str:
-        """Return this release's name of a flag; before 3.11, ROCm's flags are named after HIP."""
+        """Return this release's name of a flag, given its name in the newest release.
+
+        Before 3.11, ROCm's flags are named after HIP."""
         return newest.replace("--iree-rocm-", "--iree-hip-") if self.release < (3, 11) else newest
 
     def __str__(self) -> str:

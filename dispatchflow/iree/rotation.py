@@ -16,7 +16,7 @@ FILE = "rotation.vmfb"
 
 _ALIGNMENT = 64
 _PART_OF_MEMORY = 4
-"""The copies take at most the machine's memory divided by this number."""
+"""The copies may take at most the machine's memory divided by this number."""
 _VIEW = "!hal.buffer_view"
 
 
@@ -25,9 +25,9 @@ class Operand:
     """An operand of the called function."""
 
     shape: tuple[int, ...] | None
-    """The sizes of a tensor; None for a bare number."""
+    """The sizes of a tensor; None for a scalar."""
     element: str
-    """The element type of a tensor, or the type of the number."""
+    """The element type of a tensor, or the type of the scalar."""
     nbytes: int
     cold: bool
     """Whether each call uses another copy of the operand, so that the operand is not in a cache."""
@@ -52,7 +52,7 @@ class Rotation:
     """The measured function, and the number of copies of its cold operands."""
 
     callee: str
-    """The name of the measured module."""
+    """The name of the module that contains the measured function."""
     function: str
     operands: tuple[Operand, ...]
     results: tuple[str, ...]
@@ -71,7 +71,7 @@ class Rotation:
 
     @property
     def declaration(self) -> str:
-        """The arguments and results of the function, as MLIR text."""
+        """The types of the function's arguments and results, as MLIR text: `(%arg0: …) -> (…)`."""
         arguments = ", ".join(f"%arg{i}: {operand.type}" for i, operand in enumerate(self.operands))
         return f"({arguments}) -> ({self._gives})"
 
@@ -82,7 +82,7 @@ class Rotation:
 
     @property
     def call(self) -> str:
-        """The ops that call the function with the copies `%cold…` and return its results."""
+        """The ops that call the function with the copies `%cold0`, … of cold operands and return its results."""
         given = ", ".join(f"%cold{i}" if operand.cold else f"%arg{i}" for i, operand in enumerate(self.operands))
         takes = ", ".join(operand.type for operand in self.operands)
         names = ", ".join(f"%result{index}" for index in range(len(self.results)))
@@ -104,7 +104,7 @@ TURN = """\
 
 
 def module(found: Rotation) -> str:
-    """Emit the module; its public function has the name of the measured function."""
+    """Emit the module, whose public function has the name of the measured function."""
     text = "".join(
         f"    %buffer{i} = hal.buffer_view.buffer<%arg{i} : {_VIEW}> : !hal.buffer\n"
         + next_copy(i, operand, f"%buffer{i}")
@@ -155,5 +155,5 @@ def _is_number(type: str) -> bool:
 
 
 def _number(type: str) -> str:
-    """Return the type by which the runtime passes a bare number: `index` is i64, narrow integers are i32."""
+    """Return the type as which the runtime passes a scalar: i64 for `index`, i32 for narrow integers."""
     return {"index": "i64", "i1": "i32", "i8": "i32", "i16": "i32"}.get(type, type)

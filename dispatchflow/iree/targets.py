@@ -27,7 +27,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A backend with compiler flags, and the runtime's driver for the code."""
+    """A compiler backend with its flags, and the runtime's driver that runs the code."""
 
     name: str
     backend: str
@@ -95,14 +95,14 @@ def _spelt(release: tuple[int, int]) -> str:
 
 @dataclass(frozen=True)
 class Device:
-    """The device that runs a case."""
+    """A device that runs modules, or a library's calls in place of modules."""
 
     uri: str
     threads: int
     cpus: tuple[int, ...]
     """The numbers of the CPUs to which its workers are pinned; empty if they are not pinned."""
     identity: dict[str, Any]
-    """The properties of the device that enter keys."""
+    """The properties of the device that are part of cache keys."""
     absent: str | None = None
     """The reason why this machine has no such device; None if it has one."""
     architecture: str = ""

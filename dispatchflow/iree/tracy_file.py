@@ -259,7 +259,7 @@ class _Reader:
             self._skip(12 * self._count())  # events
 
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Add each execution's ns to `times[location, extra]`; return how many executions had not ended.
+        """Add each execution's time in ns to `times[location, extra]`; return how many had not ended.
 
         An extra is what a zone has besides its location, such as a name. `extras` is their number; 0 means none."""
         unfinished = 0

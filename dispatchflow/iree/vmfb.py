@@ -17,9 +17,9 @@ class Vmfb:
     """Facts about the content of a vmfb."""
 
     code_digest: Digest | None
-    """Digest of the sorted entries, each (name, bytes); None if the archive cannot be opened."""
+    """Digest of the names and bytes of all files in the archive; None if the archive cannot be opened."""
     code_bytes: int
-    """Size of the executables."""
+    """Total size of the executables in bytes."""
     problem: str | None
     """The reason why the module cannot be run; None if it can."""
 
@@ -27,8 +27,8 @@ class Vmfb:
 def inspect(content: bytes) -> Vmfb:
     """Compute the code digest of a vmfb and check that the module can be run.
 
-    All bytes enter the digest. A difference that does not matter then costs one more measurement. If some bytes were
-    left out, a difference in them could be missed, and the results of other code would be reused."""
+    The digest is computed from all bytes. A difference that does not matter costs only one more measurement. If some
+    bytes were left out, a difference in them would be missed, and the results of other code could be reused."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = {name: archive.read(name) for name in sorted(archive.namelist())}

@@ -1,4 +1,4 @@
-"""Find the libraries of other providers in this Python environment, without importing them."""
+"""Find libraries such as numpy in this Python environment, without importing them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Installed:
 
     version: str
     digest: Digest
-    """The digest of the files that determine the library's code; see `library`."""
+    """The digest that stands for the library's code; see the function `library`."""
     folder: str = field(compare=False)
     """The directory in which Python finds the library."""
 

@@ -32,14 +32,14 @@ class Library:
     The fields from `imports` on are for operations only."""
 
     name: str
-    """The spec's word, the package's name and the name to import."""
+    """The library's name in a spec, which is also the name of its package and of the module to import."""
     devices: Mapping[str, str] = field(hash=False)
     """The runtime's driver → the library's name for that device."""
     install: str
-    """The command that installs it."""
+    """The command that installs the library."""
     computes: Kind = Kind.OPERATIONS
     imports: str = ""
-    """The first lines of a call's program."""
+    """The import statements with which a call's program begins."""
     casts: str = ""
     """A template of the expression that converts `{value}` to `{element}`, an `ElementType.numpy_name`."""
     whole: str = ""

@@ -52,7 +52,7 @@ class Declaration:
 def functions(text: str) -> list[str]:
     """Guess the names of the outermost public functions of a user's text, in the text's order.
 
-    This needs no toolchain. The names that `declarations` finds in the compiler's text later replace the guess. No
+    The guess needs no toolchain. It is later replaced by the names that `declarations` finds in the compiler's text. No
     names are found in bytecode."""
     depth, found = 0, list[tuple[int, str]]()
     for match in _WRITTEN.finditer(text):
@@ -89,7 +89,7 @@ _STORE = re.compile(rf"\b(?:util\.global\.store|ml_program\.global_store(?:_grap
 
 
 def stored(text: str) -> list[str]:
-    """Return the names of the globals that functions of a printed module write; initializers do not count."""
+    """Return the names of the globals that a printed module writes in functions other than initializers."""
     functions = re.sub(r"^  util\.initializer \{.*?^  \}", "", text, flags=re.MULTILINE | re.DOTALL)
     return list(dict.fromkeys(_symbol(match[1]) for match in _STORE.finditer(functions)))
 

@@ -122,7 +122,7 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
     """Return ops that add the product of two block arguments to `%so_far`.
 
-    They are in the form of the argument `lines` of `generic`. `factors` is name → tensor type of the two arguments,
+    The result has the form of the argument `lines` of `generic`. `factors` is name → tensor type of the two arguments,
     which are converted to the type `to` first."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide

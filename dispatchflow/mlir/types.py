@@ -63,7 +63,7 @@ class TensorType(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     element: ElementType
     dynamic: tuple[str, ...] = ()
-    """The name of the SSA value that has each axis's size, or an empty text if the size is static.
+    """The names of the SSA values with the sizes of the axes; an empty string for each static size.
 
     The tuple is empty if all sizes are static."""
 
@@ -120,7 +120,7 @@ class Signature(msgspec.Struct, frozen=True):
 
 
 def signature(spelling: str) -> Signature:
-    """Parse `f16,f16->f32`.
+    """Parse the text of a signature, such as `f16,f16->f32`.
 
     Raises:
         KeyError: an element type is unknown, or `->` is missing.

@@ -61,7 +61,7 @@ def _start(number):
 
 
 class Capturer:
-    """A module, and the globals (slots) that are added to it."""
+    """A module to which operations and globals (slots) are added that capture values of dispatches."""
 
     def __init__(self, module, execution):
         self.module, self.execution = module, execution

@@ -234,7 +234,7 @@ def _top(operation):
 def _places(module):
     """Return top-level operation → (function that launches its dispatches, whether it runs at load).
 
-    The function is mostly the operation itself. But if the operation records a command buffer once, an initializer
+    The function is usually the operation itself. But if the operation records a command buffer once, an initializer
     calls it and stores the buffer in a global; the function that loads this global launches the dispatches.
     An initializer has no name; it is named after the globals that it sets."""
     tops = list(reading.children(module.operation))

@@ -26,7 +26,7 @@ class Value(msgspec.Struct, frozen=True):
     """An operand or a result of a dispatch."""
 
     value: str
-    """The name, `in0` or `out1`."""
+    """The name of the operand (`in0`) or result (`out1`)."""
     type: str
     """The MLIR type: `tensor<4x?xf32>`, `index`."""
     slot: int | None
@@ -58,7 +58,7 @@ class Capturing(msgspec.Struct, frozen=True):
     """The types of the slots: `i64` for a scalar, or `!hal.buffer_view` for a tensor."""
     dispatches: tuple[Dispatch, ...]
     undefined: int = 0
-    """The number of tensors with undefined elements, which the script fills with a constant."""
+    """The number of uninitialized tensors in the program, which the script fills with a constant."""
 
     def nbytes(self) -> int:
         """Return the total size, in bytes, of the captured tensors whose sizes are static."""
@@ -71,7 +71,7 @@ class Tensor(msgspec.Struct, frozen=True):
 
     site: int
     value: str
-    """The name, `in0` or `out1`."""
+    """The name of the operand (`in0`) or result (`out1`)."""
     type: str
     """The type with the sizes at run time, as IREE's tools spell it.
 
@@ -220,7 +220,9 @@ def spelt(type_: str, sizes: Sequence[int]) -> str:
 def capturer_argv(
     python: str, bindings: str, function: str, dispatches: Sequence[int], execution: int | None, fill: int
 ) -> tuple[str, ...]:
-    """Return a command line of `_capturer.py`; it reads `flow`, writes `capturing` and `capturing.json`."""
+    """Return a command line of `_capturer.py`.
+
+    The script reads the file `flow`, and writes the module `capturing` and the facts `capturing.json`."""
     options = (
         f"--bindings={bindings}",
         "--input=flow",

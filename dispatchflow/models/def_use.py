@@ -65,9 +65,9 @@ class DefUse:
         return self._reached(self.after, [point], is_passed)
 
     def between(self, begin: Iterable[Point], end: Iterable[Point], is_passed: Callable[[int], bool]) -> set[int]:
-        """Return the inner nodes of certain paths from a point of `begin` to a point of `end`.
+        """Return the nodes on allowed paths from `begin` to `end`, without the paths' ends.
 
-        These are the paths on which `is_passed` is true for each inner node."""
+        A path is allowed if `is_passed` is true for each node between its ends."""
         forward = self._reached(self.after, begin, is_passed)
         backward = self._reached(self.before, end, is_passed)
         return {point for point in forward & backward if isinstance(point, int) and is_passed(point)}

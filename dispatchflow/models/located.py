@@ -65,7 +65,7 @@ class SiteCheck(msgspec.Struct, frozen=True):
 
 
 class Located(msgspec.Struct, frozen=True):
-    """The outcome for a case: the comparison of each of its sites."""
+    """The comparisons of all sites of a case."""
 
     case: str
     reference: str

@@ -16,7 +16,7 @@ from dispatchflow.iree.profile_events import Launch, Profile
 from dispatchflow.models.site import Program, Site
 
 Group = tuple[int, ...]
-"""The ascending numbers of the sites to which a launch may belong; mostly a single number."""
+"""The ascending numbers of the sites to which a launch may belong; usually a single number."""
 
 
 def name_of(group: Group) -> str:

@@ -13,7 +13,7 @@ _ALIAS = re.compile(r"^(#loc\d*) = loc\((\"(?:[^\"\\]|\\.)*\")", re.MULTILINE)
 
 
 def blamed(log: str, printed: str, labelled: str) -> str | None:
-    """Return the ONNX node at which the first error of a compile is, as `node 'conv1' (Conv)`, or None.
+    """Return the ONNX node at a compile's first error, as `node 'conv1' (Conv)`; None if there is none.
 
     Args:
         log: the compiler's messages; the compiler read the module on stdin.

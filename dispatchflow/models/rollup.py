@@ -46,11 +46,11 @@ class Part(msgspec.Struct, frozen=True):
     own_ns: int
     """The part's share of `Split.dispatches_ns`; the sum over all parts is exactly `dispatches_ns`."""
     share: float
-    """`own_ns` as a fraction of the call."""
+    """`own_ns` as a fraction of the wall time of the call."""
 
     @property
     def summary(self) -> Summary:
-        """The median of `blocks_ns`, and its interval."""
+        """The median of `blocks_ns`, and its confidence interval."""
         return summary(self.blocks_ns)
 
 

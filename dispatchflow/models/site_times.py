@@ -77,7 +77,7 @@ class SiteTime(msgspec.Struct, frozen=True):
     own_ns: int
     """The site's share of `Split.dispatches_ns`; the sum over all sites is exactly `dispatches_ns`."""
     share: float
-    """`own_ns` as a fraction of the call."""
+    """`own_ns` as a fraction of the wall time of the call."""
     workgroups: tuple[int, int, int] | None
     """The number of workgroups in x, y and z; None if executions differ, as with dynamic sizes."""
     workers: float | None
@@ -90,7 +90,7 @@ class SiteTime(msgspec.Struct, frozen=True):
 
     @property
     def summary(self) -> Summary:
-        """The median of `blocks_ns`, and its interval."""
+        """The median of `blocks_ns`, and its confidence interval."""
         return summary(self.blocks_ns)
 
 
@@ -106,7 +106,7 @@ class ProgramTimes(msgspec.Struct, frozen=True):
     steady: bool
     """Whether all calls submitted the same operations."""
     at_load_ns: int | None = None
-    """The time in which dispatches of initializers run, in replays of a load; None if unknown."""
+    """The time in which dispatches of initializers run, measured in replays of a load; None if unknown."""
 
     @property
     def ambiguous(self) -> tuple[Group, ...]:
@@ -240,7 +240,7 @@ def _per_call(sums: Sequence[int], rest: Sequence[int], call_ns: int, calls: int
 
 
 def _groups(blocks: Iterable[Block]) -> list[Group]:
-    """Return the groups of all blocks, ascending; groups with a common site are united."""
+    """Return the groups of sites in all blocks, ascending; groups with a common site are united."""
     whole: dict[int, set[int]] = {}
     for group in {site.sites for block in blocks for site in block.sites}:
         union = set(group).union(*(whole.get(site, ()) for site in group))

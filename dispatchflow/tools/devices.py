@@ -131,7 +131,9 @@ def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits)
 
 
 def _remember(store: Store, name: str, value: str) -> None:
-    """Record a value, or nothing if the disk is full: then the compiler runs again next time."""
+    """Record a value in the store, unless the disk is full.
+
+    A value that is not recorded is determined again next time."""
     with suppress(StoreError):
         store.records.remember(name, value)
 
@@ -139,7 +141,7 @@ def _remember(store: Store, name: str, value: str) -> None:
 def _configured(
     store: Store, flags: Sequence[str], problem: str, toolchain: Toolchain, limits: Limits, hint: str = _OTHER
 ) -> str:
-    """Return a trivial module as the compiler prints it, with all properties of the target.
+    """Return the text of a trivial module from the compiler, with all properties of the target.
 
     Raises:
         ToolchainError: the compiler fails; the error has `problem` and `hint`.

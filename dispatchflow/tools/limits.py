@@ -35,7 +35,7 @@ class Limits:
     memory_bytes: int | None = None
     """The limit on the private writable memory of the process, without mapped code; None for no limit."""
     memory_asked: bool = False
-    """Whether the user set the memory limit; if False, it is the size of the machine's memory."""
+    """Whether the user set the memory limit; if False, a limit is the size of the machine's memory."""
 
     def hit(self, time_limit: str, timed_out: bool, stderr: str) -> LimitHit | None:
         """Return the limit that made a tool fail, or may have made it fail; None if no limit did.

@@ -106,8 +106,9 @@ def _end_session(session: int) -> None:
 def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
     """Run a command for its output; return (outcome, stdout, shortened stderr).
 
-    Terminal escape sequences are removed, because versions and device names are displayed and enter rows. The output is
-    kept in memory, because a full disk could truncate it, and half a list of devices is a valid but wrong list.
+    Terminal escape sequences are removed from the output, because versions and device names are displayed and become
+    part of result rows. The output is kept in memory, because a full disk could truncate it, and half a list of devices
+    is a valid but wrong list.
 
     Raises:
         OSError: the program could not be started.

@@ -31,10 +31,10 @@ _INSTALL = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-com
 def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables with which the toolchain's tools run.
 
-    If LD_LIBRARY_PATH is set, the toolchain's own directories are put first in it: the variable overrides a program's
-    RUNPATH, so otherwise libraries that are not in the digest could be loaded. If the linker's path has characters that
-    a shell would interpret, a variable with the quoted path is added, because the compiler (3.13 and all earlier
-    releases) passes the path unquoted to a shell."""
+    If LD_LIBRARY_PATH is set, the toolchain's own directories are put first in it. The variable overrides a program's
+    RUNPATH, so that otherwise libraries that are not in the digest could be loaded. If a shell would interpret
+    characters of the linker's path, a variable with the quoted path is added, because the compiler (3.13 and all
+    earlier releases) passes the path unquoted to a shell."""
     seen = dict(variables)
     if _LIBRARIES in seen:
         folders = dict.fromkeys(map(os.path.dirname, (toolchain.compiler, os.path.realpath(toolchain.compiler))))
@@ -213,7 +213,7 @@ def _tools(runtime: Path) -> list[Path]:
 
 
 def _digest(kind: str, files: Iterable[Path]) -> Digest:
-    """Return the digest of the files' names and contents; their directories do not matter."""
+    """Return the digest of the files' names and contents, without their directories."""
     return Digest(key_of(kind, {"files": tuple(sorted({(path.name, digest_file(path)) for path in files}))}))
 
 

@@ -1,4 +1,4 @@
-"""Capture Tracy traces of an instrumented IREE runtime, with the tools in `iree-base-runtime`."""
+"""Capture Tracy traces of programs that use IREE's instrumented runtime, with `iree-tracy-capture`."""
 
 from __future__ import annotations
 
