@@ -261,7 +261,7 @@ class _Reader:
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
         """Add each execution's time in ns to `times[location, extra]`; return how many had not ended.
 
-        An extra is what a zone has besides its location, such as a name. `extras` is their number; 0 means none."""
+        An extra is what a zone has besides its location, such as a name; extra 0 is none. `extras` is their number."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)

@@ -19,9 +19,10 @@ def call_argv(
 ) -> tuple[str, ...]:
     """Return the command line of `_harness.py` for one call of a library.
 
-    The working directory must contain `program`, the file to call, and the values of input i in `RECIPE_i.bin`.
-    The call runs in an isolated Python, which sees the library and none of the user's environment variables. The caller
-    appends an `--output=FILE` for each result, or measures a block (`block_argv`)."""
+    The working directory must contain `program`, the file to call, and the values of input i in the file
+    `RECIPE_i.bin` (RECIPE is the argument `recipe`). The call runs in an isolated Python, which sees the library and
+    none of the user's environment variables. The caller appends an `--output=FILE` for each result, or measures a
+    block (`block_argv`)."""
     return (
         sys.executable,
         "-I",

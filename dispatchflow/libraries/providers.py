@@ -27,7 +27,7 @@ HARNESS = 1
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library that can compute operations, or model files.
+    """A library that computes operations or runs model files in place of IREE.
 
     The fields from `imports` on are for operations only."""
 

@@ -44,8 +44,9 @@ class Split(msgspec.Struct, frozen=True):
 def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], call_ns: int) -> Split:
     """Split `call_ns`, the wall time of all calls together, by the events of these calls.
 
-    If the profile has no start and end of an operation, they are estimated. An operation that launches dispatches lasts
-    from the start of its first dispatch to the end of its last. Other operations last from submission to completion.
+    If the profile has no start and end of an operation, they are estimated. For an operation that launches dispatches,
+    they are the start of its first dispatch and the end of its last. For other operations, they are the submission and
+    the time at which the operation's dependencies were fulfilled, `ready_ns`.
 
     Raises:
         ToolError: the events took longer than `call_ns`.

@@ -53,7 +53,7 @@ class Capturing(msgspec.Struct, frozen=True):
     Its function `df_capture` returns the original function's results, then all slots."""
 
     results: tuple[str, ...]
-    """The types of the original function's results."""
+    """The MLIR types of the original function's results."""
     slots: tuple[str, ...]
     """The types of the slots: `i64` for a scalar, or `!hal.buffer_view` for a tensor."""
     dispatches: tuple[Dispatch, ...]

@@ -10,7 +10,7 @@ from dispatchflow.models.tagged import Node
 Point = int | str
 """A node's number, or the name of a source or sink of the graph.
 
-Sources are `argument main 0` and `constant`; a sink is `result main`."""
+Sources have names such as `argument main 0` and `constant`; sinks have names such as `result main`."""
 
 
 class DefUse:

@@ -24,7 +24,7 @@ _ENCODED = "its operands have an encoding, a layout that the compiler chooses la
 
 
 class Argument(msgspec.Struct, frozen=True):
-    """An argument of an extracted function."""
+    """An argument of an extracted module's function, which launches one dispatch."""
 
     type: str
     """The argument's MLIR type: `tensor<4x?xf32>`, `index`."""

@@ -94,7 +94,7 @@ class Located(msgspec.Struct, frozen=True):
 
     @property
     def conclusion(self) -> str:
-        """The finding in one line."""
+        """One line of text that says which sites are wrong and which were not compared."""
         if wrong := self.wrong:
             first, others = wrong[0].site, [str(check.site) for check in wrong[1:]]
             also = f"; also wrong: site {', '.join(others)}" if others else ""

@@ -32,7 +32,7 @@ _SETUP = frozenset({"linalg.fill", "tensor.empty", "arith.constant", "onnx.Const
 
 
 class Part(msgspec.Struct, frozen=True):
-    """The sum over all sites that have one name, such as that of their source operation."""
+    """The summed times of all sites with the same name, such as that of their source operation."""
 
     name: str
     sites: tuple[int, ...]
@@ -60,8 +60,8 @@ def rolled_up(program: Program, times: ProgramTimes, by: By, depth: int = 1) -> 
     Args:
         program: the sites and their source operations.
         times: the times of the sites.
-        by: what names a site's part: `op`, the site's source operations; `scope`, the first `depth` components of the
-            operations' names; or `executable`.
+        by: what a site's part is named after: `op`, the site's source operations; `scope`, the first `depth` components
+            of the operations' names; or `executable`.
         depth: the number of components: `blocks.0.attn/linear` is in `blocks` at 1, in `blocks.0` at 2.
     """
     name_of = _naming(program, by, depth)

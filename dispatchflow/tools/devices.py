@@ -41,7 +41,7 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
 
     Raises:
         ValueError: `threads` is larger than the number of cores.
-        ToolchainError: the compiler does not report a CPU, as in `host_cpu`.
+        ToolchainError: the compiler does not know the target's CPU, or `host_cpu` fails.
     """
     if not target.has_threads:
         with store.busy():
@@ -141,7 +141,7 @@ def _remember(store: Store, name: str, value: str) -> None:
 def _configured(
     store: Store, flags: Sequence[str], problem: str, toolchain: Toolchain, limits: Limits, hint: str = _OTHER
 ) -> str:
-    """Return the text of a trivial module from the compiler, with all properties of the target.
+    """Compile a trivial module; return its printed text, with all properties of the target.
 
     Raises:
         ToolchainError: the compiler fails; the error has `problem` and `hint`.

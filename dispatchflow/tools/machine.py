@@ -48,7 +48,7 @@ _IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 @lru_cache(maxsize=1)
 def identity() -> str:
-    """Return a digest of the machine's id and host name, by which recorded times belong to a machine.
+    """Return a digest of the machine's id and host name; times are reused only if it is the same.
 
     The host name is included, because machines made from one image often have the same id."""
     ids = [path.read_text().strip() for path in _IDS if path.is_file()]
