@@ -63,8 +63,8 @@ class Release:
     def reads_tuning_spec(self, backend: str) -> bool:
         """Return whether the backend reads the file of `--iree-codegen-tuning-spec-path`.
 
-        Other backends ignore the file, but all backends read a transform-dialect library. This was seen with 3.9 to
-        3.13."""
+        Other backends ignore the file, but all backends read the file of `--iree-codegen-transform-dialect-library`.
+        This was seen with 3.9 to 3.13."""
         return {"rocm": True, "llvm-cpu": self.release >= (3, 11), "cuda": self.release < (3, 11)}.get(backend, False)
 
     def flag(self, newest: str) -> str:
