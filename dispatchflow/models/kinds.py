@@ -1,4 +1,4 @@
-"""Classify operations by their MLIR names: which compute, move or reshape tensors, which hold others."""
+"""Classify operations by MLIR name: which compute, move or reshape tensors, and which contain others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _AROUND = re.compile(
 
 
 def is_control(kind: str) -> bool:
-    """Return whether this is a loop or a branch, so that the operations in its body count separately."""
+    """Return whether an operation is a loop or a branch; the operations in its body count separately."""
     return _CONTROL.match(kind) is not None
 
 
@@ -49,23 +49,23 @@ def is_constant(kind: str) -> bool:
 
 
 def reshapes(kind: str) -> bool:
-    """Return whether an operation of a source only changes a shape or fills, which needs no dispatch."""
+    """Return whether a source operation only changes a shape or fills a tensor, which needs no dispatch."""
     return _RESHAPE.match(kind) is not None
 
 
 def moves(kind: str) -> bool:
-    """Return whether an operation of a source only moves elements."""
+    """Return whether a source operation only moves or reshapes tensors, without computing elements."""
     return reshapes(kind) or (_MOVE.match(kind) is not None and kind != "arith.select")
 
 
 def computes(node: Node) -> bool:
-    """Return whether an operation of a source computes or moves the elements of tensors."""
+    """Return whether a source operation computes or moves the elements of tensors."""
     kind = node.kind
     return node.tensor and not (is_frame(kind) or is_constant(kind) or reshapes(kind))
 
 
 def is_around(operation: Computation) -> bool:
-    """Return whether an operation in a dispatch only serves others: load, store, fill, index arithmetic."""
+    """Return whether an operation in a dispatch only serves others, such as a load, a store or a fill."""
     return _AROUND.match(operation.kind) is not None or not (operation.tensor or operation.scalars)
 
 

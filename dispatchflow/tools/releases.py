@@ -1,4 +1,4 @@
-"""Fetch released toolchains on first use: the tools of two wheels are unpacked into the store.
+"""Fetch a released toolchain on first use: the tools in its two wheels are unpacked into the store.
 
 Later runs need no network."""
 
@@ -32,9 +32,9 @@ _SAY_EVERY_S = 5.0
 
 
 def is_version(word: str) -> bool:
-    """Return whether a word is the version of a release in the package index's form.
+    """Return whether a word is the version of a release, in the form that the package index uses.
 
-    Numbers may have no leading zeros: 03.9 would get a second directory for the release 3.9."""
+    Numbers with leading zeros are refused: 03.9 would get a second directory for the release 3.9."""
     return re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){1,2}(rc\d+)?", word) is not None
 
 
@@ -95,7 +95,7 @@ def _is_dated(version: str) -> bool:
 
 
 def _place(store: Store, version: str) -> Path:
-    """Return the directory of a release; 3.12 means 3.12.0, as for pip."""
+    """Return the directory of a release; the version 3.12 means 3.12.0, as for pip."""
     short = re.fullmatch(r"\d+\.\d+", version) and not _is_dated(version)
     return folder(store) / (f"{version}.0" if short else version)
 
@@ -138,7 +138,8 @@ def _progress(scratch: Path, say: Callable[[str], None]) -> Iterator[None]:
 def _fetch_error(requirements: list[str], failure: str, stderr: str) -> ToolchainError:
     """Return the error for a failed download.
 
-    pip reports a missing release, and reports the same if there is no network; the error tells both apart."""
+    pip prints the same final message for a missing release and for a missing network. The returned error names the true
+    cause, found in pip's earlier messages."""
     facts: dict[str, object] = {"wanted": ", ".join(requirements)}
     lines = [line for line in stderr.splitlines() if line.strip()]
     if broken := [line for line in lines if "connection broken by" in line]:
