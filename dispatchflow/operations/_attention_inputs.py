@@ -1,9 +1,9 @@
 """Make inputs of `attention` whose results show which elements are read, and with how many digits.
 
-Each function makes the inputs of a recipe, a set of inputs that shows certain errors (docs/verification.md). The inputs
-are queries, keys, values and masks, in this order. A score is the argument of an exponential: the product of a query
-and a key, times the scale, plus the mask. A place is an index along `k1`. All types represent all of the numbers
-exactly."""
+A recipe is a way to make inputs whose results show certain errors (docs/verification.md). `single`, `balanced` and
+`peaked` return the inputs of the recipes with these names: queries, keys, values and, if the attention has one, a mask.
+A score is the argument of an exponential: the product of a query and a key, times the scale, plus the mask. A place is
+an index along `k1`, the dim of queries and keys. Every element type of `attention` represents these inputs exactly."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _GAP = 128.0
-"""The distance from the largest score at which the exponential of a score is 0."""
+"""The exponential of a score that is lower than the largest score by this much underflows to 0."""
 
 _STEP = 8.0
-"""The amount that each place, and the mask, adds to or subtracts from a balanced score.
-
+"""In `balanced`, each place adds this amount to a score or subtracts it, and each element of a mask is minus this.
 A key whose score is larger by 8 gets most of the weight even among hundreds of keys: exp(8) is 2981."""
 
 
@@ -42,7 +41,7 @@ class Shape(NamedTuple):
 
 
 def _split(shape: Shape, score: float) -> tuple[float, float]:
-    """Return powers of two for (a query, a key); their scaled product adds `score` to a score."""
+    """Return powers of two for (a query, a key) whose product, times the scale, is `score`."""
     exponent = shape.power + int(np.log2(score))
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
 
@@ -64,8 +63,9 @@ def balanced(shape: Shape, turned: bool) -> list[Array]:
 
     If a kernel does not read one place of a key, only the score of this key rises or falls. If the score rises, the key
     gets nearly all the weight. Queries alternate in sign, so that a score that falls for one query rises for the next;
-    `turned` swaps the signs. If the kernel does not read one place of a query, the scores of all keys with one sign at
-    that place rise. Each value has the sign of its key at one place. All elements of a mask are -8."""
+    `turned` swaps the signs of the queries. If the kernel does not read one place of a query, the scores of all keys
+    with one sign at that place rise above the others. In column j of the values, a key has 1 if its place j mod `k1`
+    adds to the score of every second query, and -1 if it subtracts. All elements of a mask are -8."""
     b, m, n, k1, k2, *_ = shape
     of_query, of_key = _split(shape, _STEP)
     signs = np.where(bits(0, (b, 1, k1)), 1.0, -1.0)
@@ -77,18 +77,21 @@ def balanced(shape: Shape, turned: bool) -> list[Array]:
 
 
 def tail(element: ElementType) -> float:
-    """Return the power of two for which 1 + tail needs two digits more than half of the type's digits."""
+    """Return a power of two; 1 plus this power needs two more digits than half of the type's."""
     return 2.0 ** -(element.digits // 2 + 1)
 
 
 def peaked(shape: Shape, element: ElementType) -> list[Array]:
-    """Return inputs in which each query weights a group of four keys; other scores are 128 or more lower.
+    """Return inputs in which each query gives its weight to a group of four keys.
 
-    The scores of the group's first two keys are equal, because terms that need the last digits of the query, of the
-    keys and of the mask cancel: their sum is 0. If an operand is read with half of its digits, the two scores differ.
-    The scores of the group's last two keys are lower by 8, so that a wrong scale changes their weights by much. The
-    columns of the values are of three kinds, in turn: numbers with all digits, equal within the group; 1 and -1 for the
-    first two keys, 0 for the last two; 0 for the first two keys, 1024 for the last two."""
+    The scores of all other keys are lower by 128 or more. The scores of the group's first two keys are equal, because
+    the terms that need the last digits of the query, of the keys and of the mask add up to 0. If an operand is read
+    with half of its digits, the two scores differ. The scores of the group's last two keys are lower by 8, so that a
+    wrong scale changes their weights by much.
+
+    The columns of the values alternate between three kinds. In the first kind all keys of a group have the same number,
+    which uses all digits of the type. In the second kind the first two keys have 1 and -1, and the last two have 0. In
+    the third kind the first two keys have 0, and the last two have 1024."""
     b, m, n, k1, k2, *_ = shape
     key, group, groups = np.arange(k2), np.arange(k2) // 4, max(k2 // 4, 1)
     seen = np.maximum((shape.last + 1) // 4, 1)
@@ -96,7 +99,7 @@ def peaked(shape: Shape, element: ElementType) -> list[Array]:
     q, k = np.zeros((b, m, k1)), np.zeros((b, k2, k1))
     low, sign = tail(element), 1.0 - 2.0 * (key % 2)
     middle = 1 / (2 * low)
-    # (place, score, factor of the query, factor of the key)
+    # for each place: (score that it adds, factor of the queries, factor of the keys)
     places: list[tuple[float, Array | float, Array | float]] = [
         (middle, 1 + low, sign),
         (middle, -1.0, sign),
@@ -107,8 +110,8 @@ def peaked(shape: Shape, element: ElementType) -> list[Array]:
     for bit in range((groups - 1).bit_length()):
         code = 1.0 - 2.0 * (np.arange(groups + 1) >> bit & 1)
         places.append((_GAP / 2, code[target], code[np.minimum(group, groups - 1)]))
-    # For queries of the first half, keys of the second half, which a causal mask hides, have scores so far above the
-    # others that a mask of -30 would not hide them.
+    # If a causal mask hides the keys from `middle_key` on from a query, these keys get very high scores for this query.
+    # They are so high that a mask of -30, in place of minus infinity, would not hide the keys.
     middle_key = (shape.last.min() + shape.last.max() + 1) // 2
     places.append((_GAP * 16, shape.last < middle_key, key >= middle_key))
     for place, (score, of_query, of_key) in enumerate(places[:k1]):

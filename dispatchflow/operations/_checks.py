@@ -1,4 +1,4 @@
-"""Check the dims and options of all operations; each is a column of rows and a command-line variable."""
+"""Check the dims and options of all operations; each is a result column and a command-line variable."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dispatchflow.registry import HINT
 
 
 def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
-    """Return word → option for all operations; if several operations have a word, the last one's option.
+    """Return name → option for all operations; of options with the same name, the last is returned.
 
     Raises:
-        DispatchflowError: an attribute of an operation has a wrong type, or a word or value cannot be written in a
-            spec. An operation has a word twice. Or a word has numbers in one operation (as dims have) and words in
-            another, although all operations share its column.
+        DispatchflowError: an attribute of an operation has a wrong type, a name or value cannot be written in a spec,
+            or an operation uses a name twice. The same error is raised if a name has numbers as values in one operation
+            and words in another, because both would be in one column. The values of a dim are numbers.
     """
     operations = tuple(operations)
     for operation in operations:
@@ -74,8 +74,8 @@ def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], 
 
     Args:
         operations: the operations that are checked.
-        taken: the names that are not available.
-        by: what has these names, for the message: `a column of every row`.
+        taken: the names that are already used.
+        by: what uses these names, for the message: `a column of every row`.
 
     Raises:
         DispatchflowError: a dim or an option has such a name.
@@ -88,7 +88,7 @@ def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], 
 
 
 def _sayable(value: object) -> bool:
-    """Return whether a value can be written in a spec, on the command line and in a name."""
+    """Return whether a value can be written in a spec, on the command line and in a case's name."""
     return isinstance(value, str) and value.isascii() and value.translate(_JOINS).isalnum()
 
 

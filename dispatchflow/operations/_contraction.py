@@ -1,4 +1,4 @@
-"""The base of products of matrices and vectors."""
+"""The base class of products of matrices and vectors."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def zero_points(operation: Operation) -> tuple[int, ...]:
 
 
 def library_centered(operation: Operation, names: Sequence[str]) -> list[str]:
-    """Return a library's expressions of the two factors: each operand's name, minus its zero point."""
+    """Return Python expressions of operands: each name, minus its zero point if it has one."""
     points = zip_longest(names, zero_points(operation), fillvalue=0)
     return [f"({name} {'+' if point < 0 else '-'} {abs(point)})" if point else str(name) for name, point in points]
 
 
 def dynamic(*dims: str) -> Option:
-    """Return the option `dynamic` with `no` and these values; `mn` names the dims `m` and `n`."""
+    """Return the option `dynamic` with the values `no` and `dims`; the value `mn` stands for `m` and `n`."""
     return Option(("no", *dims), "dims whose sizes are unknown at compile time, one letter each: `?` in the module")
 
 
@@ -72,7 +72,9 @@ class Contraction(Summed):
     lhs: ClassVar[str]
     rhs: ClassVar[str]
     out: ClassVar[str]
-    """`lhs`, `rhs` and `out`: the dims of the operands and the result, one letter each, if row-major."""
+    """The dims of the left factor (`lhs`), the right factor (`rhs`) and the result, one letter each.
+
+    They are in row-major order: `mk`, `kn` and `mn` for a matmul."""
     signatures: ClassVar[Mapping[str, Signature]] = {
         **FLOATS,
         "bf16_bf16": signature("bf16,bf16->bf16"),
@@ -180,7 +182,7 @@ class Contraction(Summed):
         """Return the sum as a `linalg.generic` instead of a named op; zero points are not supported."""
         dims, maps = self._maps()
         inputs = {f"arg{i}": operand.type for i, operand in enumerate(self.operands()[:2])}
-        # Not `a` and `b`: the size of a dynamic dim has the dim's name, `%b`.
+        # The names `a` and `b` would not do, because `%b` is the size of the dim `b` if it is dynamic.
         names = ("left", "right")
         lines = snippets.multiplied(dict(zip(names, inputs.values(), strict=True)), self._total.element)
         iterators, out = "p" * (len(dims) - 1) + "r", (self.init, self._total)

@@ -1,4 +1,4 @@
-"""The base of convolutions."""
+"""The base class of convolutions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dispatchflow.operations.api import Array, Library, Loop, Operand, Signature
 
 
 class Convolution(Summed, Window):
-    """The base of convolutions.
+    """The base class of convolutions.
 
-    A layout is the letters of the image's and the weights' dims, as in names of linalg's ops. The window is not
-    flipped."""
+    A layout has one letter for each dim of the image and of the weights, as in linalg's op names: `nhwc_hwcf`. The
+    window is not flipped."""
 
     multiplies: ClassVar[bool] = True
     ops: ClassVar[Mapping[str, str]]
@@ -23,7 +23,7 @@ class Convolution(Summed, Window):
     outs: ClassVar[str]
     """The dim of the result's channels."""
     summed: ClassVar[str]
-    """The letters of the weights' dims that are summed over."""
+    """The letters of those dims of the weights that are summed over."""
     signatures: ClassVar[Mapping[str, Signature]] = {**FLOATS, "i8": signature("i8,i8->i32")}
 
     @property
@@ -41,7 +41,7 @@ class Convolution(Summed, Window):
 
     @property
     def may_copy(self) -> bool:
-        """Whether the image is padded: IREE then copies it, if no flags request fusion (3.9 to 3.13)."""
+        """Whether the image is padded; IREE 3.9 to 3.13 then copies it, unless flags request fusion."""
         return bool(self.option("padding"))
 
     def _weights(self) -> Operand:
@@ -80,8 +80,9 @@ class Convolution(Summed, Window):
     def loops(self) -> tuple[Loop, ...]:
         """The dims of linalg's named op: `n`, `oh`, `ow`, the result's channels, then the summed dims.
 
-        If channels are summed, and are first in the image's layout, they come before the window. With groups there is
-        an additional dim, `g`, and the channels' dims have the sizes of one group."""
+        If the op sums over channels, and the layout has an image's channels before its rows (`nchw`), the result's
+        channels follow `n`, and the summed channels come before the window. With groups there is an additional dim,
+        `g`, before the result's channels, and the channels' dims have the sizes of one group."""
         sizes = {"n": self.size("n"), **dict(zip(("oh", "ow"), self.outputs, strict=True))}
         sizes |= {dim: self.size(dim) for dim in ("kh", "kw")} | {"g": self.groups}
         sizes |= {dim: self.size(dim) // self.groups for dim in ("c", self.outs)}
@@ -104,7 +105,8 @@ class Convolution(Summed, Window):
     def library_call(self, library: Library) -> str:
         """Return the call of torch; for numpy, which has no convolution, a product of windows and weights.
 
-        torch takes images as nchw and weights as fchw; without `f`, each channel has one filter (depthwise)."""
+        torch takes images as nchw and weights as fchw. If the weights have no `f`, each channel has one filter
+        (depthwise)."""
         image, weights, *begun = library_centered(self, library.operands(self.library_types, 2 + self.accumulates))
         of_image, letters = self.layout.split("_")
         if library.name == "numpy":

@@ -86,7 +86,7 @@ class Summed(Operation):
 
     @property
     def _goes_on(self) -> bool:
-        """Whether the result is not the sum itself: an epilogue or a conversion follows."""
+        """Whether an epilogue or a conversion follows the sum."""
         return self.epilogue != "none" or self.types.accumulator is not self.types.result
 
     @property
@@ -105,9 +105,9 @@ class Summed(Operation):
         return int(self.accumulates) + int(_adds(self.epilogue))
 
     def parameters(self) -> tuple[Operand, ...]:
-        """Return the operand that the epilogue reads, which is the operation's last; empty if it reads none.
+        """Return the operand that the epilogue reads, as a tuple; empty if the epilogue reads none.
 
-        The operand has the result's element type."""
+        It is the last operand of the operation, and has the result's element type."""
         if self.epilogue in ("none", "cast"):
             return ()
         result, axis = self.result(), self.channel_axis
@@ -117,7 +117,9 @@ class Summed(Operation):
         return (Operand(TensorType((result.shape[axis],), result.element, named if any(named) else ())),)
 
     def finished(self, total: TensorType) -> str:
-        """Return the ops from `%sum`, which has the accumulator's type, to `return`."""
+        """Return the ops after `%sum`: the epilogue, the conversion to the result's type and `return`.
+
+        `total` is the type of `%sum`, with the accumulator's element type."""
         result, words = self.result(), self.epilogue
         if words == "none" and total == result:
             return snippets.returned("sum", total)
@@ -144,7 +146,9 @@ class Summed(Operation):
 
     @property
     def library_types(self) -> Signature:
-        """The types of a library's sum; the sum is not rounded if the epilogue has an operand."""
+        """The types of the sum that a library computes.
+
+        If the epilogue has an operand, the sum is not rounded before the epilogue."""
         types = self.types
         return Signature(types.operands, types.accumulator, types.accumulator) if self.parameters() else types
 
@@ -207,7 +211,9 @@ class Summed(Operation):
         return _functions.gelu_error(joined, off, unit) if self._function == "gelu" else off
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`, or only gelu's error on inputs for which the sums are exact."""
+        """Return the bound `error`; for gelu and a recipe other than `random`, return gelu's error alone.
+
+        The sums are exact for all recipes (docs/verification.md) except `random`."""
         if recipe == "random" or self._function != "gelu":
             return self.error(operands)
         joined = self._joined(self._plain.reference(operands[:-1]), self._spread(operands[-1]))
@@ -220,7 +226,7 @@ class Summed(Operation):
         return replace(self, chosen=(*self.chosen[:index], "none", *self.chosen[index + 1 :]))
 
     def epilogue_flops(self) -> int:
-        """Return the epilogue's flops: each operation of its formula, per element; conversions do not count."""
+        """Return the epilogue's flops: its operations per element, without conversions, times the elements."""
         if self.epilogue in ("none", "cast"):
             return 0
         each = 1 + (_functions.UNARY[self._function][1] if self._function else 0)

@@ -1,4 +1,4 @@
-"""Choose inputs of the recipe `exact`: the accumulator represents all their partial sums exactly.
+"""Choose inputs of the recipe `exact`, for which the accumulator represents all partial sums exactly.
 
 A recipe is a way to make inputs for verification; docs/verification.md describes this one. An operation has one or more
 sets of exact inputs, `exact`, `exact2`, …, which differ in their zeros and numbers.
@@ -16,8 +16,7 @@ _SETS = 4
 """The largest number of sets of exact inputs; each set needs another call of the module."""
 
 FEW = 3
-"""The number of results that must use an element if results are clipped or rounded.
-
+"""The smallest number of results that must use each element, if results are clipped (by a relu) or rounded.
 With fewer, an error in the element may change no result."""
 
 
@@ -52,23 +51,22 @@ class Operation(Protocol):
 class ExactRange(NamedTuple):
     """The range of exact inputs: |Σ| ≤ safe · r**factors + addends · (r + shift) ≤ 2**digits.
 
-    The digits are the accumulator's binary digits: 24 for f32."""
+    `factors` and `addends` are those of the operation. The digits are the accumulator's binary digits: 24 for f32."""
 
     r: int
     """The largest magnitude: values are in -r … r, without 0."""
     safe: int
     """The largest number of nonzero terms per result."""
     shift: int
-    """The amount added to all values of operands that are addends of a sum, such as a bias."""
+    """The amount that is added to all values of a bias, or of another operand that is added to a sum."""
 
 
 def exact_range(operation: Operation) -> ExactRange:
-    """Return the range with the largest r of 3, 2, 1 for which all terms may be nonzero, else with r = 1.
-
+    """Return the range with the largest r of 3, 2, 1 for which all terms may be nonzero; if there is none, r is 1.
     The rule for the number of nonzero terms is benchdnn's (oneDNN, tests/benchdnn/matmul), with exactly `safe` of them
     per result. Many nonzero terms are preferred to many different values, because a lost term is noticed only if it is
-    not zero. If the result is narrower than the accumulator, r is smaller where the result's type would otherwise not
-    represent most sums exactly."""
+    not zero. If the result is narrower than the accumulator, r is also small enough for the result's type to represent
+    most sums exactly, if such an r exists."""
     accumulator, terms = operation.types.accumulator, operation.terms
     room, factors, addends = 2**accumulator.digits, operation.factors, operation.addends
     for r in (3, 2, 1):
@@ -94,12 +92,12 @@ class Thinning(NamedTuple):
     """The number of nonzero positions along `axes` for each index of the other axes."""
     part: int = 0
     parts: int = 1
-    """The number of sets with these axes; each `part` has other nonzero positions."""
+    """The number of sets with these axes; `part` numbers them, and each has other nonzero positions."""
     balanced: bool = False
     """Whether the terms of a sum are 1 and -1 and add up to 3 or 4, so that the result shows each of them.
 
-    A random sum of 512 terms is about 22. If the result's type has three or four digits (f8), rounding hides a lost
-    1."""
+    A sum of 512 random terms 1 and -1 is about 22. After rounding to a type with three or four digits (f8), such a sum
+    does not show a lost 1."""
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
@@ -109,7 +107,7 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
     contribute to a result in one of them, but at most `_SETS`.
 
     If one of two factors has zeros, an element of the other factor contributes only to results whose term with this
-    element is not zero. Therefore other sets have zeros in the other factor."""
+    element is not zero. Therefore some sets have zeros in one factor, and some in the other."""
     operands, safe, terms = operation.operands(), exact_range(operation).safe, operation.terms
     if terms <= safe:
         # Clipping or rounding may hide an element in one set, if few results use it or if sums are large. Then there
@@ -133,7 +131,7 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
-    """Return how many results use one element of an operand: the smallest such number of these operands."""
+    """Return the number of results that use one element; of several operands, the smallest such number."""
     products = operation.result().size * operation.terms
     return min((products // operand.type.size for operand in operands if operand.type.size), default=1)
 
@@ -143,9 +141,10 @@ def _factor(operand: Operand) -> bool:
 
 
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
-    """Return `Thinning.share`, the number of nonzero positions, for at most `safe` terms per result.
+    """Return the largest `Thinning.share` for which a result has at most `safe` nonzero terms.
 
-    If two operands have zeros, a term is nonzero if both factors are, so the product of the shares counts."""
+    If two operands have zeros, a term is nonzero only if both factors are, so that the limit holds for the product of
+    the two shares. An even share of up to 8 is reduced by 1."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]
@@ -154,4 +153,4 @@ def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: i
     most, thinned = safe * prod(lengths) // terms, len(lengths)
     root = int(most ** (1 / thinned))
     share = next(share for share in (root + 1, root, root - 1) if share**thinned <= most)
-    return share - 1 if share in (2, 4, 6, 8) else share  # an even number of ones often adds up to 0
+    return share - 1 if share in (2, 4, 6, 8) else share  # an even number of values ±1 often adds up to 0

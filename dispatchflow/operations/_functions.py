@@ -17,7 +17,7 @@ UNARY: Mapping[str, tuple[Sequence[str], int]] = {
     "gelu": (["s = mul x root_half", "e = math.erf s", "d = add e one", "h = mul x half", "z = mul h d"], 5),
 }
 _CONSTANTS = {"zero": "0.0", "least": "0.0", "one": "1.0", "half": "0.5", "root_half": "0.70710678118654752"}
-# bits of a type → exponents of the largest arguments, of the smallest arguments, and of a subnormal argument
+# bits of a type → binary exponents of the largest arguments, of the smallest arguments, and of a subnormal argument
 _EXPONENTS = {16: (15.0, -9.0, -18.0), 32: (127.0, -30.0, -136.0), 64: (1023.0, -60.0, -1040.0)}
 # library → kind → expression
 _CALLS = {
@@ -98,8 +98,8 @@ def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
     """Return arguments spread over a float type's exponents, from the smallest to the largest.
 
     Some are where implementations change their formula or range: 0, subnormal numbers, multiples of ln(2) / 2. None is
-    within 2 % of the argument from which an exponential is infinite. `raw` are random numbers, `signs` the arguments'
-    signs."""
+    within 2 % of the argument from which an exponential is infinite. `raw` are random 64-bit integers, `signs` the
+    arguments' signs (1 or -1); both have the shape of the returned array."""
     import numpy as np
 
     from dispatchflow.operations._random import below
@@ -117,10 +117,10 @@ def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
 
 
 def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
-    """Return a bound on the error of y, the function of x; for gelu see `gelu_error`.
+    """Return a bound on the absolute error of a kernel's function value, where y is the exact value for x.
 
-    The bound is relative to y: the errors of the exponential and of the three operations around it. For sigmoid and
-    silu it is |y| if y is subnormal: y may be 0 because the exponential in 1 / (1 + exp(-x)) is infinite."""
+    The bound is (ULPS + 3) · u · |y| for u = 2**-digits: ULPS is for the exponential, 3 for three more operations. If
+    exp(-x) may overflow, a sigmoid or silu may be computed as 0, and the bound is |y|. For gelu see `gelu_error`."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS
@@ -134,10 +134,10 @@ def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
 
 
 def gelu_error(x: Array, of_x: Array, unit: float) -> Array:
-    """Return a bound on gelu's error if x has an error of at most `of_x`.
+    """Return a bound on the error of gelu(x) if x has an error of at most `of_x`; `unit` is 2**-digits.
 
-    The slope of gelu is less than 1.13. Rounding errors inside gelu are relative to x, because 1 + erf cancels for
-    negative x. For |x| > 9, erf is ±1 in every type, so that gelu is x or 0."""
+    The slope of gelu is less than 1.13. Rounding errors inside gelu are relative to x, and not to the result, because
+    1 + erf cancels for negative x. For |x| > 9, erf is ±1 in every type, so that gelu is x or 0."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS

@@ -7,13 +7,15 @@ import numpy as np
 from dispatchflow.operations.api import Array, ElementType
 
 ULPS = 8.0
-"""The assumed error of the compiler's exp, erf, tanh and roots, in units of u = 2**-digits.
+"""The assumed relative error of the compiler's exp, erf, tanh and roots, in units of u = 2**-digits.
 
 IREE does not document these errors."""
 
 
 def product(lhs: Array, rhs: Array) -> Array:
-    """Return `lhs @ rhs`; integers use BLAS if sums are below 2**53, else numpy's wrapping loops."""
+    """Return `lhs @ rhs`; integer sums wrap in int64.
+
+    If integer sums are below 2**53, they are computed in float64 by BLAS, which is faster than numpy's loops."""
     if lhs.dtype != np.int64:
         result: Array = lhs @ rhs
         return result

@@ -28,7 +28,7 @@ class Option:
         return ", ".join(self.values)
 
     def parse(self, word: object) -> str | int:
-        """Return the option's value for a word of a spec or a variable.
+        """Return the option's value for a word of a spec or of a command-line variable.
 
         TOML's `true` and `false` mean `yes` and `no`.
 

@@ -3,7 +3,7 @@
 A kernel that reads bf16 as f16, has no infinity, or adds in fewer bits gives right results for small numbers. Therefore
 lines of floating-point operands are multiplied by powers of two, which changes no digit of any partial sum. A line is
 the elements with one index along the axes `Operand.lines`: in A·B a row of A or a column of B. Integers have magnitudes
-in the upper half of their type's range, and the same sign along each sum.
+in the upper half of their type's range, and all integers of a line have the same sign.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
 
 
 def spans(operation: Operation) -> list[Span]:
-    """Return the span of each operand in the recipe `exact`; (0, 0) if lines are not multiplied.
+    """Return the span of each operand in the recipe `exact`; (0, 0) if its lines are not multiplied.
 
     All terms of a result come from one line of each operand, so the result is multiplied by these lines' powers of two.
     With these spans the result is normal and finite in the accumulator and in its own type. Lines are not multiplied if
-    the operation adds something to a sum or clips it.
+    the operation adds another operand to a sum, or clips the sum (as a relu does).
     """
     operands, types, numbers = operation.operands(), operation.types, exact_range(operation)
     found, scaled = [(0, 0)] * len(operands), [i for i, operand in enumerate(operands) if operand.lines]
@@ -65,13 +65,15 @@ def spans(operation: Operation) -> list[Span]:
 
 
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
-    """Return the number of each line along the axes `lines`, in a shape that broadcasts to `shape`."""
+    """Return 0, 1, … for the lines along the axes `lines`, in a shape that broadcasts to `shape`."""
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     return np.arange(prod(sizes)).reshape(sizes)
 
 
 def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
-    """Return a power of two for each line: the largest of the span for the first line, then others."""
+    """Return a power of two for each line, in a shape that broadcasts to `shape`.
+
+    The first line gets the largest power of the span; the next lines get powers spread over the span."""
     count = span[1] - span[0] + 1
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     cycle = 2.0 ** (span[1] - np.arange(count) * (int(0.618 * count) | 1) % count)
@@ -79,7 +81,9 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return a power of two for each line; `codes` uses the `count` exponents from it on."""
+    """Return a power of two for each line: the smallest exponent of the line's numbers, for `codes`.
+
+    The type represents this exponent and, as far as possible, the `count` - 1 exponents above it."""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
 
@@ -103,10 +107,10 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     Every second line is negative, from the first line on. If the epilogue clips negative sums, all lines are negative,
     so that products are positive. Unsigned integers are never negative.
 
-    If the result has at least twice the operand's width, the second half of a negative line along `Operand.shared` is
-    the lowest number: the sum of two products then overflows an integer of twice the width. In a narrower result, a
-    product of two lowest numbers would wrap to 0, and so would other products of even numbers (6 · 8 in i4). Therefore
-    the first operand is odd there."""
+    If the result has at least twice the operand's bits, the second half of each negative line, along `Operand.shared`,
+    has the type's lowest number everywhere. The sum of two products of lowest numbers overflows an integer with twice
+    the operand's bits. If the result has fewer bits, products of even numbers may wrap to 0 (6 · 8 in i4), so that all
+    elements of the first operand are odd."""
     element, shape = operand.type.element, operand.type.shape
     half, doubles = 2 ** (element.digits - 1), 2 * element.bits <= operation.types.result.bits
     odd = operation.multiplies and not doubles and operand == operation.operands()[0]
@@ -123,9 +127,9 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
 
 
 def lowered(values: Array, lines: Sequence[int], element: ElementType) -> Array:
-    """Return negative numbers in which every third line is moved near the lowest number of the type.
+    """Return the negative numbers `values`, with every third line moved near the lowest number of the type.
 
-    The first line is moved. The numbers of a line keep their order and their digits."""
+    The first line is one of those. The numbers of a line keep their order and their digits."""
     far = line_numbers(values.shape, lines) % 3 == 0
     if element.is_float:
         magnitude = ceil(log2(float(abs(values).max())))

@@ -8,17 +8,16 @@ if TYPE_CHECKING:
     from dispatchflow.mlir.types import ElementType
 
 _GROWTH = 16.0
-"""The bound on `growth`: over three times the largest ratio measured in any order, 8 to 65,536 terms.
-
-See docs/verification.md, "What sums need"."""
+"""The largest value that `growth` returns: more than three times the largest ratio that was measured.
+Sums of 8 to 65,536 terms were measured in several orders; see docs/verification.md, "What sums need"."""
 
 
 def growth(terms: int) -> float:
     """Return a bound on |error| / (u · Σ|terms|) for a sum of `terms` terms with both signs.
 
     u is 2**-digits of the accumulator. The ratio is at most `terms` (Higham, Accuracy and Stability of Numerical
-    Algorithms, 3.13). For random signs it does not grow: partial sums are about √terms, the error is about √terms times
-    the rounding of a partial sum, and Σ|terms| is about `terms`."""
+    Algorithms, 3.13). For random signs the ratio does not grow with `terms`: partial sums are about √terms, the error
+    is about √terms times the rounding of a partial sum, and Σ|terms| is about `terms`."""
     return min(float(terms), _GROWTH)
 
 

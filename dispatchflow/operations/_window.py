@@ -1,4 +1,4 @@
-"""The base of convolutions and poolings: a window with stride, dilation and padding."""
+"""The base class of convolutions and poolings: a window with stride, dilation and padding."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dispatchflow.operations.api import Array, Operation, Option, TensorType
 def lines_seen(size: int, window: int, steps: int, stride: int, dilation: int, padding: int) -> int:
     """Return how many of an image's `size` rows a window of `window` rows reads in `steps` positions.
 
-    Padding does not count. The same holds for columns. Rows are skipped if the stride is larger than the window, or has
-    a common divisor with the dilation."""
+    Padding does not count. Columns are counted in the same way. Rows are skipped if the stride is larger than the
+    window, or has a common divisor with the dilation."""
     seen: set[int] = set()
     for i in range(window):
         first = i * dilation - padding
@@ -77,7 +77,7 @@ class Window(Operation):
     def image(self, height: int, width: int, channels: int, index: int) -> TensorType:
         """Return the type of an image with these sizes, in the layout's order.
 
-        `index` chooses its element type: that of an operand, -2 for the accumulator, -1 for the result."""
+        Its element type is that of operand `index`, or of the accumulator (-2), or of the result (-1)."""
         sizes = {"n": self.size("n"), "h": height, "w": width, "c": channels}
         types = self.types
         elements = (*types.operands, types.accumulator, types.result)
@@ -101,9 +101,10 @@ class Window(Operation):
         return text, "padded", larger
 
     def windows(self, image: Array, border: Any) -> Iterator[tuple[int, int, Array]]:
-        """Yield (i, j, pixels) for each element i, j of the window; pixels is [n, oh, ow, c].
+        """Yield (i, j, pixels) for each element i, j of the window; `pixels` is an array [n, oh, ow, c].
 
-        These are the pixels that the element reads for each result; outside of the image they are `border`."""
+        For each result, `pixels` has the pixel that this element of the window reads. Pixels outside of the image are
+        `border`."""
         import numpy as np
 
         image = np.moveaxis(image, [self.layout.index(letter) for letter in "nhwc"], range(4))
@@ -123,7 +124,9 @@ class Window(Operation):
         return np.moveaxis(image, range(4), [self.layout.index(letter) for letter in "nhwc"])
 
     def library_seen(self, image: str, border: str) -> str:
-        """Return a numpy expression of each result's window; its axes are the image's, then `kh` and `kw`."""
+        """Return a numpy expression of all results' windows; its axes are the result's, then `kh` and `kw`.
+
+        The image has the value `border` outside of its edges."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         if padding:
             sides = ", ".join(f"({padding}, {padding})" if letter in "hw" else "(0, 0)" for letter in self.layout[:4])

@@ -49,15 +49,15 @@ class Operand(msgspec.Struct, frozen=True):
 
     type: TensorType
     summed: tuple[int, ...] = ()
-    """The axes of the sum: they give its number of terms, and `exact` inputs may have zeros along them."""
+    """The axes that are summed; their sizes give the number of terms. `exact` may put zeros along them."""
     shared: int | None = None
-    """The axis of the sum along which a product's two factors have the same index; see `inputs.wide`."""
+    """The summed axis along which both factors of a product have the same index (k of A·B), for `inputs.wide`."""
     crossed: tuple[int, ...] = ()
-    """The axes of the sum in the factor without `summed`; it has the zeros in some sets of `exact` inputs."""
+    """The summed axes of the factor whose `summed` is empty; some sets of exact inputs have zeros along them."""
     lines: tuple[int, ...] = ()
     """The axes that the result has too, except those that a window moves along.
 
-    One index along them selects a line, a row of A in A·B; see `_range`."""
+    One index along them selects a line, such as a row of A in A·B; see `_range`."""
     low: float = -1.0
     high: float = 1.0
     """The end of the range of random floating-point values, which begins at `low`."""
@@ -85,18 +85,18 @@ class Operation(Workload):
     """The values of `options`, in the order of `options`."""
 
     signatures: ClassVar[Mapping[str, Signature]]
-    """Word of a spec → signature; the first is the default. Specs may also spell one out: `f16,f16->f32`."""
+    """Word of a spec → signature; the first is the default. A spec may also write `f16,f16->f32`."""
     layouts: ClassVar[tuple[str, ...]] = ("t",)
     """The supported layouts; the first is the default.
 
     Each is a name (`nhwc_hwcf`), or one letter for each of the first operands: `t` for row-major, `n` for column-major.
     Operands without a letter are row-major."""
     options: ClassVar[Mapping[str, Option]] = {}
-    """Name → option; each is a word of a spec, a variable and a column."""
+    """Name → option; each is a word of a spec, a command-line variable and a column of result rows."""
     by_dims: ClassVar[bool] = True
-    """Whether the command line may leave out the operation's name if it has exactly these dims.
+    """Whether a command line with exactly these dims may leave out the operation's name.
 
-    At most one of the operations with equal dims may have this."""
+    It can be true for at most one of the operations with equal dims."""
     library_options: ClassVar[tuple[str, ...]] = ()
     """The options that `library_call` supports; all other options must have their defaults."""
 
@@ -143,7 +143,7 @@ class Operation(Workload):
         return "_".join(words)
 
     def illegal(self, backend: str) -> str | None:
-        """Return why the backend cannot run these sizes, types and options, for a skip; None if it can."""
+        """Return why the backend cannot run these sizes, types and options; None if it can."""
         return None
 
     @property
@@ -189,7 +189,7 @@ class Operation(Workload):
         raise NotImplementedError(self.name)
 
     def library_lacks(self, library: Library) -> str | None:
-        """Return why a library cannot compute the operation, as a skip's reason; None if it can."""
+        """Return why a library cannot compute the operation (the case is then skipped); None if it can."""
         if type(self).library_call is Operation.library_call:
             return f"no {library.name} call is written for {self.name}"
         for (word, option), value in zip(self.options.items(), self.chosen, strict=True):
@@ -202,11 +202,11 @@ class Operation(Workload):
     def parallel(self) -> tuple[str, ...]:
         """The dims that can be smaller without changing the terms of any sum: rows and columns of a product.
 
-        `verification.power` makes them smaller before it checks whether the recipes detect an error."""
+        `verification.power` reduces them, to save time, before it checks whether the recipes detect errors."""
         return ()
 
     multiplies: ClassVar[bool] = False
-    """Whether the operands with `shared` are factors of a product; `wide` then tests the digits of both."""
+    """Whether the terms of sums are products; `wide` then shows with how many digits each factor is read."""
 
     @property
     def recipes(self) -> tuple[str, ...]:
@@ -220,18 +220,17 @@ class Operation(Workload):
         return self.multiplies and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the operands of a recipe that the operation defines itself, in float64; None for others.
-
+        """Return the operands of a recipe that the operation defines itself, in float64; else None.
         The operands' element types must represent the values exactly."""
         return None
 
     def compares_bits(self, recipe: str) -> bool:
-        """Return whether results for a recipe's inputs are compared bit by bit; if not, with a bound."""
+        """Return whether results for a recipe's inputs are compared bit by bit, and not with a bound."""
         return recipe.startswith("exact") or recipe == "wide" or self.bitwise
 
     @property
     def bitwise(self) -> bool:
-        """Whether only one result is right even for random inputs: integers, selections, moves."""
+        """Whether only one bit pattern is right even for random inputs: integers, selections and moves."""
         return not self.types.result.is_float
 
     def magnitude(self, operands: Sequence[Array]) -> Array:
@@ -248,7 +247,7 @@ class Operation(Workload):
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error` for the inputs of a recipe; override it if they cause less rounding."""
+        """Return the bound `error`; override it if the inputs of a recipe cause less rounding."""
         return self.error(operands)
 
     @property
@@ -264,7 +263,7 @@ class Operation(Workload):
 
     @property
     def addends(self) -> int:
-        """The number of single values added to a sum: a bias, an initial value that is an operand."""
+        """The number of operands that add one value each to a sum, such as a bias or an initial value."""
         return 0
 
     @property

@@ -60,9 +60,9 @@ class Attention(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes (docs/verification.md); `balanced2` is used for a single query.
+        """The recipes (docs/verification.md); `balanced2` is used only if there is a single query.
 
-        It has the signs that `balanced` gives to the second of several queries."""
+        `balanced2` has the signs that `balanced` gives to the second of several queries."""
         return ("counted", "single", "balanced", *(["balanced2"] if self.sizes[1] == 1 else []), "peaked", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
@@ -70,22 +70,22 @@ class Attention(Operation):
 
         `counted`: a query has equal scores for some keys, and for all other keys scores so low that their exponentials
         are zero. The exponentials of the equal scores are ones, their sum is the number of these keys, and a result is
-        a mean of integers. A key that is lost, doubled or wrongly included changes the result by a fraction of
-        1 / count.
+        a mean of integers. A key that is lost, doubled or wrongly included changes the result by at least about
+        1 / count, where count is the number of keys with equal scores.
 
         Keys are 1 or -1 at each of `k1` places, times a power of two. Every fourth query, including the last, has equal
         scores for all keys. Each other query has 1 or -1 at some places, and equal scores for the keys with the same
-        signs at all these places: about 128 keys, or a few for one query of 16. The first place is the same in all keys
-        and moves all scores by 128 or -128, so that exponentials overflow or vanish if the maximum is not subtracted.
-        With a causal mask, the query's own key and the next key have its signs. A mask hides one key of eight, but no
-        key from the last query. Values are 1 or -1.
+        signs at all these places: about 128 keys, or a few for one query of 16. All keys are equal at the first place,
+        which moves all scores by 128 or -128, so that exponentials overflow or vanish if the maximum is not subtracted.
+        With a causal mask, the query's own key and the next key have the query's signs. A mask hides one key of eight,
+        but no key from the last query. Values are 1 or -1.
 
-        If the result is wider than f16, neighbouring values have different signs, and one value of each column is so
+        If the result is wider than f16, neighboring values have different signs, and one value of each column is so
         large that the mean of all is between 4 and 8. The mean then shows a lost key, even one that is lost only from
-        the sum of the weights. The signs are for kernels that divide the weights by their sum first, and then add up
-        values times the rounded 1 / count. Equal terms that are added one by one are all rounded to the same side, by
-        up to count · u in all, which can be more than the effect of a lost key. The roundings of two neighbours with
-        different signs cancel."""
+        the sum of the weights. The signs alternate for the sake of kernels that first divide the weights by their sum,
+        and then add up values times the rounded 1 / count. If equal terms are added one by one, all roundings have the
+        same direction. Their sum is up to count · u, which can be more than the effect of a lost key. The roundings of
+        two neighbors with different signs cancel."""
         if recipe == "random":
             return None
         import numpy as np
@@ -164,7 +164,7 @@ class Attention(Operation):
     def _seen(self) -> tuple[str, TensorType, str]:
         """Return (name, type, ops) of the causal mask: true for the keys that a query sees.
 
-        If the operation has an operand for a mask, the causal mask has this operand's values for these keys, and minus
+        If the operation has a mask operand, the causal mask has this operand's values for these keys, and minus
         infinity for the others."""
         _, m, _, _, k2 = self.sizes
         # The op's region could compare indices instead. But on llvm-cpu it gets the indices within a tile, and results
@@ -211,9 +211,10 @@ class Attention(Operation):
         """Return the bound Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
 
         Here u is the unit roundoff of the accumulator, and w that of the operands, to whose type scaled queries and
-        weights may be rounded. An exponential has the relative error ρ: the error of the score, ((growth + 2) · u +
-        2 · w) · Σ|terms|, plus (2·below + 2·ULPS) · u, as in softmax. ULPS counts twice because partial results are
-        rescaled. The inverse of the weights' sum has the error δ (`inverse_drift`)."""
+        weights may be rounded. The relative error of an exponential is ρ: the error of the score, ((growth + 2) · u +
+        2 · w) · Σ|terms|, plus (2·below + 2·ULPS) · u, as in softmax. The score is lower than the largest by `below`;
+        ULPS counts twice because partial results are rescaled. δ is the relative error of 1 / Σ exponentials
+        (`inverse_drift`)."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, own = self.signature.accumulator.unit, self.signature.operands[0].unit
@@ -228,17 +229,17 @@ class Attention(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error` for the inputs of a recipe; u and w are the units of `error`.
+        """Return the bound on errors for the inputs of a recipe; u and w are the unit roundoffs of `error`.
 
-        `counted` and `single`: Σ weight · |v| times 8·ULPS·u, for the exponentials, sums and the quotient, plus
-        2·u · Σ|terms| for each addition within a score, because equal scores may be added in different orders. Rounding
-        to the operands' type changes all queries or weights equally, which adds 2·w times the result.
+        The relative error of an exponential is ρ = 4·ULPS·u + 2·u · a · Σ|terms| of its score. In `counted` and
+        `single`, a is the number of additions within a score, because equal scores may be added in different orders. In
+        other recipes, a is growth + 2. The result is y, and ε = (4·ULPS·u + 2·w) · Σ weight · |v|.
 
-        `balanced`: (2·growth + 4)·u · Σ|terms| of a score, because all places contribute, and 2·w for the weights.
-
-        `peaked`: the bound of `balanced` for scores, times the spread of the values that a query weights, Σ weight ·
-        |v - y|. Because the last digits of the query cancel, 4·w / tail times the difference between the values of two
-        neighbouring keys is added."""
+        - `counted` and `single`: Σ weight · |v| · (ρ + mean of ρ) + 2·w · |y|. The last term is for the rounding to the
+          operands' type, which changes all queries or weights equally.
+        - `balanced`: Σ weight · |v| · (ρ + mean of ρ) + ε.
+        - `peaked`: 2 · (largest ρ + 16·w) · spread + 4·w / tail · Σ weight · |v - v of the pair's other key| + ε. The
+          spread is a bound on Σ weight · |v - y|. The term with `tail` is for the last digits of a query."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np

@@ -53,8 +53,9 @@ class Chain(Operation):
         """Return the inputs of the recipe `wide`: a result is a sum of four products of three numbers.
 
         The recipe detects operands that are read with too few digits (docs/verification.md). Each column of the second
-        factor has one number that is not zero, and each column of the third factor has four. In each product one factor
-        uses its full significand, and the other two are 1 or -1. Which factor it is alternates along k."""
+        factor has one number that is not zero, and each column of the third factor has four. In each product of three
+        numbers, one uses its full significand, and the other two are 1 or -1. Along `k`, this one number is in the
+        first, the second and the third factor in turn."""
         if recipe != "wide":
             return None
         import numpy as np

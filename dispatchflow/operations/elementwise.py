@@ -131,7 +131,7 @@ class Elementwise(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error: one rounding for arithmetic such as `add`, else the function's own."""
+        """Return a bound on the error: that of one rounding for arithmetic, else that of the function."""
         y, element = self.reference(operands), self.signature.accumulator
         return _functions.error_of(self._kind, operands[0], y, element) if self._curved else abs(y) * element.unit
 

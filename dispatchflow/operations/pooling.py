@@ -52,10 +52,11 @@ class Pooling(Window):
         """Return the inputs of the recipes `exact` and `wide` (docs/verification.md).
 
         `exact`, for `max`: integers in -100 … -1. A kernel that begins a maximum with 0, or pads with 0, gives too
-        large results. In every third channel the numbers are near the lowest number of the type, so that beginning with
-        any higher number gives wrong results.
+        large results. In every third channel the numbers are near the lowest number of the type, so that a maximum that
+        begins with any higher number is wrong.
 
-        `wide`, for `sum`: numbers that use the full significand. They are so far apart that no window has two."""
+        `wide`, for `sum`: numbers that use the full significand, and zeros. The numbers are so far apart that no window
+        has two of them."""
         if recipe == "random" or (recipe == "exact" and self.option("kind") == "sum"):
             return None
         import numpy as np

@@ -28,7 +28,7 @@ class QuantizedConv2d(Convolution):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """Empty: IREE replaces the op when it separates the zero points (3.13), so it cannot be tiled."""
+        """Empty: no tuning can tile the op, because IREE 3.13 replaces it to separate the zero points."""
         return ()
 
     def reference(self, operands: Sequence[Array]) -> Array:

@@ -12,8 +12,8 @@ from dispatchflow.operations.api import Array, Loop, Option, Signature, signatur
 class QuantizedMatmul(Contraction):
     """Matrix product of 8-bit integers with zero points, without the scaling after it.
 
-    IREE separates zero points that are not 0 from the product: sums of rows or columns, and the terms computed from
-    these sums, are separate dispatches (IREE 3.13)."""
+    IREE 3.13 separates zero points that are not 0 from the product. The sums of rows or columns, and the terms that are
+    computed from these sums, are then separate dispatches."""
 
     name: ClassVar[str] = "quantized_matmul"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
@@ -26,7 +26,7 @@ class QuantizedMatmul(Contraction):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """Empty: IREE replaces the op when it separates the zero points (3.13), so it cannot be tiled."""
+        """Empty: no tuning can tile the op, because IREE 3.13 replaces it to separate the zero points."""
         return ()
 
     def reference(self, operands: Sequence[Array]) -> Array:

@@ -53,11 +53,11 @@ class Reduction(Operation):
     def made(self, recipe: str) -> list[Array] | None:
         """Return inputs of the recipe `exact` for `max`: -2, except one larger element in each line.
 
-        A line is what is reduced to one result, such as a row. The larger element of integers is -1; that of floats
-        differs from -2 only in the last digit of the type. It is the last element of the first line, and at other
-        positions in the next lines. A kernel that begins a maximum with 0, or pads with 0, gives too large results.
-        Every third line is near the lowest number of the type, so that beginning with any higher number gives wrong
-        results."""
+        A line is the elements that are reduced to one result, such as a row. For integers the larger element is -1; for
+        floats it differs from -2 only in the last digit of the type. It is the last element of the first line, and at
+        other positions in the next lines. A kernel that begins a maximum with 0, or pads with 0, gives too large
+        results. Every third line is near the lowest number of the type, so that a maximum that begins with any higher
+        number is wrong."""
         if recipe != "exact" or self.option("kind") == "sum":
             return None
         import numpy as np

@@ -19,14 +19,14 @@ from dispatchflow.operations.api import (
 )
 
 BLOCK = 32
-"""The number of elements with a common scale: OCP Microscaling Formats (MX) 1.0, 5.2."""
+"""The number of elements that share a scale (OCP Microscaling Formats Specification 1.0, section 5.2)."""
 
 
 class ScaledMatmul(Operation):
     """Product of two matrices of narrow elements in blocks of 32 along `k`, as in the MX formats.
 
-    Each block has a power of two as its scale. The operands are A as `m × k/32 × 32`, B as `n × k/32 × 32`, then the
-    scales of A and of B."""
+    Each block has a power of two as its scale. The operands are A with the shape `m × k/32 × 32`, B with the shape
+    `n × k/32 × 32`, the scales of A (`m × k/32`) and the scales of B (`n × k/32`)."""
 
     name: ClassVar[str] = "scaled_matmul"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")

@@ -32,32 +32,33 @@ class Softmax(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes (docs/verification.md); `single` is used for fewer than eight rows.
+        """The recipes (docs/verification.md); `single` is used only if there are fewer than eight rows.
 
-        Only each eighth row of `counted` has a single largest element."""
+        With eight or more rows, `counted` has a row with a single largest element too."""
         return ("counted", *(["single"] if self.sizes[0] < 8 else []), "peaked", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of a recipe.
 
         `counted`: in each row some elements are equal, and all others are so low that their exponentials are zero. The
-        exponentials of the equal elements are ones; their sum is their number, exactly and in any order, and a result
-        is 1 / count or 0. A term that is lost or doubled changes a result by 1 / count of its value.
+        exponentials of the equal elements are ones. Their sum is the number of these elements (count), exactly and in
+        any order of summation, and a result is 1 / count or 0. A term that is lost or doubled changes a result by
+        1 / count of the result.
 
         All elements of a row are equal if the result's type distinguishes 1 / count from 1 / (count + 1). Otherwise
-        every second, fourth, … element is, and in the next row other elements. One of eight rows has a single largest
-        element, so that a maximum that leaves out an element is found. The equal elements are 128 or -128, the others
-        lower by 256: exponentials overflow or vanish in f32 and f16 if the maximum is not subtracted, or includes a
-        zero of padding. In every third row, the equal elements have magnitudes of 2**14 or more, so that a maximum that
-        begins with a wrong number is found.
+        only every second, third, … element has the equal value, and other elements have it in the next row. One of
+        eight rows has a single largest element, so that a maximum that leaves out an element is found. The equal
+        elements are 128 or -128, the others lower by 256: exponentials overflow or vanish in f32 and f16 if the maximum
+        is not subtracted, or includes a zero of padding. In every third row, the equal elements have magnitudes of
+        2**14 or more, so that a maximum that begins with a wrong number is found.
 
         `single`: each row has a single largest element, 2**14 or more, and all others are lower by 256. In the first
         row it is the last element. A maximum without the last tile is then wrong, and so is an online softmax whose
         last tile does not rescale the sum.
 
-        `peaked`: one element of a row is 128, its neighbour is larger by an amount that half of the type's digits
-        cannot represent, and all others are lower by 256. The results of the two elements depend on their difference.
-        They are neighbours so that a maximum of other elements is found; in the first row they are the first two."""
+        `peaked`: one element of a row is 128, its neighbor is larger by an amount that half of the type's digits cannot
+        represent, and all others are lower by 256. The results of the two elements depend on their difference. They are
+        neighbors, so that a maximum that includes neither is found; in the first row they are the first two."""
         if recipe == "random":
             return None
         import numpy as np
@@ -117,7 +118,8 @@ class Softmax(Operation):
         """Return the bound y · (ρ + Σ y·ρ + δ + u) for the result y.
 
         ρ = (2·|x - max| + ULPS) · u is the relative error of an exponential, in the dividend and in the sum. δ is the
-        error of the sum's inverse (`inverse_drift`); u, the accumulator's unit roundoff, is that of the division."""
+        relative error of the sum's inverse (`inverse_drift`). u is the accumulator's unit roundoff; the term u alone is
+        for the division."""
         from dispatchflow.operations._numeric import ULPS
 
         (x,), y = operands, self.reference(operands)
