@@ -7,13 +7,13 @@ an operation defines itself (`Operation.made`):
 
 - `exact`: small integers, with enough zeros that every partial sum is an integer that the accumulator represents
   exactly. All orders of summation give the same bits, so a difference is a bug and not rounding. The rule for the
-  number of zeros is benchdnn's (oneDNN, tests/benchdnn/matmul), except that exactly `safe` terms per result are
-  nonzero, not `safe` on average. Lines, such as rows of A in A·B, are multiplied by powers of two; integer operands are
-  large, and their sums wrap (see `operations._range`).
+  number of zeros is benchdnn's (oneDNN, tests/benchdnn/matmul), except that exactly `ExactRange.safe` terms per result
+  are nonzero; in benchdnn this is the average. Lines, such as rows of A in A·B, are multiplied by powers of two;
+  integer operands are large, and their sums wrap (see `operations._range`).
 - `wide`: like `exact`, but the operands use their full significand, as far as sums remain exact (22 of f32's 24 binary
-  digits). In each product one factor has all these digits and the other is 1 or -1; the factors take turns in the sum.
-  Few terms are nonzero, and they are adjacent. A kernel with a narrower operand, or a narrower accumulator anywhere in
-  the sum, cannot compute these bits.
+  digits). In each product one factor has all these digits and the other is 1 or -1; the two factors take turns along
+  the sum. The nonzero terms of a sum are few and adjacent. A kernel that reads an operand in a narrower type, or uses a
+  narrower accumulator for a part of the sum, cannot compute these bits.
 - `random`: uniform in [-1, 1) or the operand's own range, rounded to the element type; integers over their full range.
 """
 
@@ -103,7 +103,7 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 
 
 def _balanced(operation: Operation, operand: Operand) -> Array:
-    """Return 1 and -1 for the factor with the most elements, and 1 for the other: each sum is 4 or 3.
+    """Return values 1 and -1 for the factor with more elements, and 1 for the other: each sum is 4 or 3.
 
     The sum is 3 if the number of terms is odd. Fewer than four terms are all 1."""
     shape, terms = operand.type.shape, operation.terms
@@ -113,7 +113,7 @@ def _balanced(operation: Operation, operand: Operand) -> Array:
 
 
 def wide_digits(operation: Operation) -> tuple[int, int]:
-    """Return (digits of the significands, nonzero terms per result) for the wide recipe.
+    """Return (binary digits of the significands, nonzero terms per result) for the recipe `wide`.
 
     With these two numbers a sum is exact in the accumulator and in the result, in any order of summation."""
     room = min(operation.types.accumulator.digits, operation.types.result.digits)
@@ -140,8 +140,8 @@ def wide(operation: Operation) -> list[Array]:
         if coded and index in factors:
             line = line_powers(tensor, operand.lines, coded)
             values, one = codes(raw.reshape(tensor.shape), tensor.element, line, coded), one * line
-        # An operand that is added to a sum, or that a sum is multiplied with, has all digits too. The result is then
-        # rounded once, equally in any order of summation.
+        # An operand that is added to a sum, or multiplied with it, has all digits too. The result is then rounded once,
+        # equally in any order of summation.
         turn = _turn(tensor.shape, operand.shared, factors.index(index) if index in factors else 0)
         counts = index in factors or (not factors and operand.summed) or not _multiplied(operand)
         values = np.where(turn, values, one) if counts and own > 1 else one
@@ -154,7 +154,7 @@ def wide(operation: Operation) -> list[Array]:
 def _all_codes(operation: Operation) -> int:
     """Return how many exponents the numbers of a line have in the wide recipe; 0 if `codes` is not used.
 
-    A line is, for example, a row of A in A·B. Kernels may decode types of 8 bits by tables, so all numbers of these
+    A line is, for example, a row of A in A·B. Kernels may decode floats of 8 bits by tables, so all numbers of these
     types are used. The number of exponents is small enough for all sums to be exact."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
@@ -211,8 +211,9 @@ def _mask(
 ) -> Array:
     """Return a mask of `shape` with exactly min(terms, share) true positions along `axes` in each line.
 
-    Position i is true if (i · `stride` + offset) mod terms < share: true positions are adjacent for stride 1, spread by
-    default. The true positions of each line and part continue where those of the previous line or part ended."""
+    A line has one index along the other axes; `terms` is its number of positions. Position i is true if
+    (i · `stride` + offset) mod terms < share. The true positions are adjacent for stride 1, and spread by default. In
+    each line and part they continue where those of the previous line or part ended."""
     terms = prod(shape[axis] for axis in axes)
     if stride is None:
         stride = next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)

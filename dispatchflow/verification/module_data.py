@@ -1,4 +1,4 @@
-"""Make the inputs and expected results of a user's module from recipes, literals and files."""
+"""Make the inputs and expected results of a user's module from random recipes, literals and files."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Return (type as the tools spell it, bytes) of each argument; `types` are the declared types.
+    """Return (type in the runtime's spelling, bytes) of each argument; `types` are the declared types.
 
     Raises:
-        ToolError: the spec's inputs do not fit the function.
+        ToolError: the spec's inputs do not fit the function's arguments.
     """
     if program.problem is not None:
         raise ToolError(program.problem)
@@ -99,7 +99,7 @@ def _held(array: Array) -> str:
 
 
 def _spelt(shape: Sequence[int], element: ElementType) -> str:
-    """Return a type in the tools' spelling, `4x8xf32`."""
+    """Return a type in the runtime's spelling, `4x8xf32`."""
     return "x".join([*map(str, shape), element.mlir])
 
 
@@ -251,8 +251,8 @@ def content(file: File) -> bytes:
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
     """Return (name → content of the files to which a module refers, the module's text with these names).
 
-    A name is the digest of the content with the file's suffix; the compiler finds the file under this name. The digest
-    of the text therefore depends on the files' contents, and not on their paths.
+    A name is the digest of the file's content, followed by the file's suffix. It replaces the path in the text, so that
+    the text's digest depends on the files' contents and not on their paths.
 
     Raises:
         ToolError: a file cannot be read, or the module refers to one in a way that is not supported.
@@ -296,5 +296,5 @@ def tolerance(element: ElementType, rtol: str | None) -> float:
     return float(rtol) if rtol is not None else _RTOL[element]
 
 
-# There is no error analysis of a user's program that gives a bound. u**0.6 is a choice: 5e-5 for f32, 1e-2 for f16.
+# No error analysis gives a bound for a user's program. u**0.6 is a choice: 5e-5 for f32, 1e-2 for f16.
 _RTOL = {element: 2.0 ** (-0.6 * element.digits) for element in ElementType if element.is_float}

@@ -1,9 +1,9 @@
 """Check which errors the recipes of an operation would detect: the power of its verification.
 
-A recipe makes inputs that show certain errors (docs/verification.md). If the bound on the results' errors is too large,
-wrong results pass. Therefore errors are tried on the very inputs that verify a case: each operand is spoilt in four
-ways, the reference is computed from the spoilt operands, and its result is compared like a kernel's result. An
-operation's recipes together must detect
+A recipe is a way to make inputs whose results show certain errors (docs/verification.md). If the bound on the results'
+errors is too large, wrong results pass. Therefore errors are planted in the very inputs that verify a case: each
+operand is spoilt in four ways, the reference is computed from the spoilt operands, and its result is compared as a
+kernel's result is. The recipes of an operation together must detect
 
 - zeros in place of an operand;
 - an operand in which one line is zero (all elements with one index along an axis): for each axis, the last line and
@@ -11,8 +11,8 @@ operation's recipes together must detect
 - an operand in which one element is zero, at `_PLACES` places;
 - an operand with half of its type's binary digits, as if read in a narrower type.
 
-If no recipe detects one of these errors, the verdict is `mistrusted`, also for operations that a user adds. The spoilt
-operand is used for all results; errors in single results are found by the recipes `random` and `exact`.
+If one of these errors is detected by no recipe, the verdict is `mistrusted`, also for operations that a user adds. The
+spoilt operand is used for all results; errors in single results are found by the recipes `random` and `exact`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Spoilt(NamedTuple):
 def unseen(operation: Operation) -> list[str]:
     """Return the errors that no recipe would detect, as phrases: `operand 0 read as zeros`.
 
-    A large operation is checked on an excerpt, which computes the same sums for fewer results."""
+    A large operation is replaced by an excerpt, which computes the same sums for fewer results."""
     try:
         return _unseen(excerpt(operation))
     except ToolError:  # a reference that works only for the original sizes
@@ -85,8 +85,8 @@ def excerpt(operation: Operation) -> Operation:
     """Return the operation with parallel dims of at most `_RESULTS`, to save time.
 
     Parallel dims are those that can be smaller without changing the terms of a sum (`Operation.parallel`). If there are
-    three or more, the first dim is a batch, and its size becomes two. If exact inputs have zeros, enough results are
-    kept for each term to contribute to a result."""
+    three or more, the first dim is a batch, and its size becomes two. If the inputs of the recipe `exact` have zeros,
+    enough results are kept for each term to contribute to one of them."""
     windows = -(-operation.terms // max(inputs.exact_range(operation).safe, 1))
     most = max(_RESULTS, windows * (FEW if operation.clips else 1))
     batched = len(operation.parallel) > 2
@@ -99,7 +99,7 @@ def excerpt(operation: Operation) -> Operation:
 
 
 def errors(operation: Operation) -> Iterator[Spoilt]:
-    """Yield the errors that the recipes must detect, operand by operand; the places are random."""
+    """Yield the errors that the recipes must detect, operand by operand, at random places."""
     for index, operand in enumerate(operation.operands()):
         shape, element = operand.type.shape, operand.type.element
         whose = f"operand {index}"
@@ -130,7 +130,7 @@ def _without_element(values: Array, place: int) -> Array:
 
 
 def halved(values: Array, element: ElementType) -> Array:
-    """Return values with half of their digits: floats are rounded to nearest, integers truncated."""
+    """Return values with half of the type's digits: floats are rounded to nearest, integers truncated."""
     digits = element.digits // 2
     if not element.is_float:
         lost = element.digits - digits
@@ -149,9 +149,9 @@ class _Recipe:
 
     @cached_property
     def _made(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
-        """(operands, reference before rounding, values with which results are compared).
+        """(operands, unrounded reference, values with which results are compared).
 
-        The values are (expected,) for a comparison of bits, else (reference, tolerance)."""
+        The values are (expected,) if results are compared bit by bit, else (reference, tolerance)."""
         operation, narrow = self._operation, inputs.made(self._operation, self._recipe)
         operands, value = reference.widened(narrow), reference.unrounded(operation, narrow)
         if operation.compares_bits(self._recipe):
@@ -161,7 +161,7 @@ class _Recipe:
     def sees(self, error: Spoilt) -> bool | None:
         """Return whether the recipe detects an error; None if the error changes no result of this recipe.
 
-        It changes none if the spoilt number was 0 already, or is not used."""
+        No result changes if, for example, the spoilt number was 0 already, or is not used."""
         operands, right, wanted = self._made
         spoilt = list(operands)
         spoilt[error.operand] = error.spoil(operands[error.operand])

@@ -1,4 +1,4 @@
-"""Make inputs of a user's module that are uniformly random integers in a range."""
+"""Make inputs of a user's module that are uniform random integers in a range."""
 
 from __future__ import annotations
 

@@ -40,14 +40,14 @@ def unrounded(operation: Operation, operands: Sequence[Array]) -> Array:
 def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "random") -> tuple[Array, Array]:
     """Return (reference, tolerance) of a floating-point result in float64: |got - reference| ≤ tolerance.
 
-    `recipe` is the name of the way in which the inputs were made. For `random`, tolerance = error + u · (|reference| +
-    smallest normal), where `error` is the operation's bound on these inputs and u = 2**-digits of the result's type.
-    The second term is for the final rounding, and for results that underflow.
+    `recipe` names the way in which the inputs were made (docs/verification.md). For `random`, tolerance = error + u ·
+    (|reference| + smallest normal), where u = 2**-digits of the result's type. The first term is the operation's bound
+    on these inputs (`Operation.error_on`). The second term is for the final rounding, and for results that underflow.
 
-    For other recipes, `error` may be far below the result's last digit, so the final rounding is applied and not
-    bounded: the result must lie between reference - error and reference + error, both rounded to the result's type. A
-    fault that changes a sum by less than the last digit is then still found in some elements, which it moves across the
-    midpoint between two numbers of the type."""
+    For other recipes, the error may be far below the result's last digit. Therefore the final rounding is applied, and
+    not bounded: a result must lie between reference - error and reference + error, both rounded to the result's type.
+    This shows even a fault that changes a sum by less than the last digit. The fault moves some elements across the
+    midpoint between two numbers of the type, and these elements are then rounded to the wrong number."""
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)
@@ -63,10 +63,11 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
 
 
 def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe: str) -> Array:
-    """Call a method of the operation and return its result; a fault in the method fails only this case.
+    """Call a method of the operation and return its result.
 
     Raises:
-        ToolError: the method raises an exception, or its result has another shape than the operation's result.
+        ToolError: the method raises an exception, or its result has another shape than the operation's result. Only
+            this case then fails, not the run.
     """
     whose = f"the {method.removesuffix('_on')} of {operation.name}"
     try:

@@ -1,13 +1,13 @@
 """Compute tolerances for floating-point results of a user's module.
 
 There is no error analysis of a user's program, so tolerances are derived from the expected result: its elements show
-how large the terms of the sums may have been. If the terms of a sum cancel, the small sum still has the terms' rounding
-errors, and the terms were about as large as the neighbouring elements. The tolerance of an element is therefore
-rtol · (magnitude of the element + magnitude of its surroundings).
+how large the terms of the sums may have been. If the terms of a sum cancel, the sum is small but has the rounding
+errors of its terms, which were about as large as the neighboring elements. The tolerance of an element is therefore
+rtol · (magnitude of the element + magnitude of its surroundings), where rtol is the relative tolerance.
 
-The root mean square of the complete result does not measure the surroundings, because the largest elements dominate it:
-a mask of -3.4e38, or one row that is a million times the others, would let every other element pass. Therefore there
-are two tolerances:
+The root mean square of the complete result is no measure of the surroundings, because the largest elements dominate it.
+With a mask of -3.4e38, or with one row that is a million times the others, every other element would be within such a
+tolerance. Therefore there are two tolerances:
 
 - *tight*: the surroundings are four times the typical element of the same line and column (`_typical`), which is more
   than the root mean square of normally distributed numbers. An element within this tolerance is right.
@@ -16,9 +16,9 @@ are two tolerances:
   2**-digits), even if the expected result was computed in f64. Therefore elements of 2**60 times the typical magnitude,
   such as a mask of finfo.min, cannot have been terms.
 
-Between the two tolerances, only an analysis of the program could decide: the result is `mistrusted`. If elements have
-similar magnitudes, like results of random inputs, both tolerances are equal. The smallest normal number is added to
-each magnitude, for results that underflow.
+For an element between the two tolerances, only an analysis of the program could decide, so the verdict is
+`mistrusted`. If elements have similar magnitudes, as results for random inputs have, both tolerances are equal. The
+smallest normal number is added to each magnitude, for results that underflow.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def _rms(ordered: Array, counts: Array | int) -> Array:
 def _typical(sizes: Array) -> Array:
     """Return the typical magnitude around each element.
 
-    It is the median of the element's line times the median of its column, divided by the median of all elements, so
-    that lines and columns (channels) with different scales are each judged by their own scale. Zeros are left out,
-    because masks and clipped results have many; very large values, as of masks, are left out too."""
+    It is the median of the element's line times the median of its column, divided by the median of all elements.
+    Therefore lines and columns (channels) with different scales are each judged by their own scale. Zeros are left out
+    of the medians, because masks and clipped results have many; very large values, as of masks, are left out too."""
     counted = np.where(np.isfinite(sizes) & (sizes > 0), sizes, np.nan)
     ordered = np.sort(counted[np.isfinite(counted)], axis=None)
     small = ordered[ordered.size // 20] if ordered.size else 0.0
@@ -89,10 +89,12 @@ def _typical(sizes: Array) -> Array:
 
 
 def _length(shape: Sequence[int]) -> int:
-    """Return the length of a line: the last axis, or as many as a median needs (7 × 7 of an image).
+    """Return the length of a line: the number of elements along the last axis, or the last axes.
 
-    A column is the elements at one position of all lines or, if there are too few lines, at one index of the last
-    axis."""
+    Axes are taken until a line has `_LEAST` elements, which its median needs: 7 × 7 for an image of this size.
+
+    A column is the elements at one position of all lines or, if there are fewer than `_LEAST` lines, at one index of
+    the last axis."""
     length = 1
     for size in reversed(shape):
         length *= size
@@ -102,9 +104,9 @@ def _length(shape: Sequence[int]) -> int:
 
 
 def _median(lines: Array, otherwise: float) -> Array:
-    """Return the median of each line, NaN left out; of two middle numbers, the lower.
+    """Return the median of each line without its NaNs; of two middle numbers, the lower one.
 
-    The median of a line with fewer than `_LEAST` numbers is `otherwise`. A single line needs only one number."""
+    For a line with fewer than `_LEAST` numbers, it is `otherwise`. If there is only one line, one number is enough."""
     ordered = np.sort(lines, axis=1)  # NaN last
     counts = np.isfinite(ordered).sum(axis=1, keepdims=True)
     if not ordered.size:

@@ -32,7 +32,7 @@ class Verdict:
     """The largest error / tolerance, at most 1 if no element is wrong; None if bits were compared."""
     worst: Worst | None = None
     wrong: int = 0
-    """The number of elements that are not as expected."""
+    """The number of wrong elements."""
 
     @property
     def passed(self) -> bool:
@@ -40,14 +40,15 @@ class Verdict:
 
 
 def compare_bits(got: Array, expected: Array) -> Verdict:
-    """Compare bit by bit, except that any NaN equals any NaN and 0 equals -0 (an empty sum has no sign)."""
+    """Compare results bit by bit, except that NaN equals NaN and 0 equals -0 (an empty sum has no sign)."""
     with np.errstate(invalid="ignore"):  # signalling NaN, difference of two infinities
         wide_got, wide = got.astype(np.float64), expected.astype(np.float64)
         agree = (got == expected) | (np.isnan(wide_got) & np.isnan(wide))
         off = abs(wide_got - wide)
     if agree.all():
         return Verdict("equal")
-    error = np.where(agree, -1.0, np.nan_to_num(off, nan=np.inf))  # the error of 2**62 + 1 is 0.0 here
+    # The -1 is below the error of every wrong element, which can be 0.0: 2**62 and 2**62 + 1 are equal in float64.
+    error = np.where(agree, -1.0, np.nan_to_num(off, nan=np.inf))
     return Verdict("different", worst=_worst(error, got, expected), wrong=int((~agree).sum()))
 
 
