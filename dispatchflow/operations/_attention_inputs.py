@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _GAP = 128.0
-"""The exponential of a score that is lower than the largest score by this much underflows to 0."""
+"""The exponential of a score underflows to 0 if the score is this much lower than the largest one."""
 
 _STEP = 8.0
 """In `balanced`, each place adds this amount to a score or subtracts it, and each element of a mask is minus this.
+
 A key whose score is larger by 8 gets most of the weight even among hundreds of keys: exp(8) is 2981."""
 
 
@@ -49,8 +50,8 @@ def _split(shape: Shape, score: float) -> tuple[float, float]:
 def single(shape: Shape) -> list[Array]:
     """Return inputs in which the last key has the largest score, and all other scores are equal.
 
-    A query that may see the last key gives it all the weight. A kernel whose last tile does not rescale the sums of the
-    tiles before it is then wrong, however few keys the last tile has. Values are 1 or -1; a mask is 0."""
+    A query that may see the last key gives it all the weight. A kernel that does not rescale the sums of earlier tiles
+    in the last tile gives wrong results, however few keys the last tile has. Values are 1 or -1; a mask is 0."""
     b, m, n, k1, k2, *_ = shape
     q, k = np.zeros((b, m, k1)), np.zeros((b, k2, k1))
     q[:, :, 0], k[:, -1, 0] = _split(shape, _GAP)

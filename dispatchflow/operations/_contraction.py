@@ -182,7 +182,7 @@ class Contraction(Summed):
         """Return the sum as a `linalg.generic` instead of a named op; zero points are not supported."""
         dims, maps = self._maps()
         inputs = {f"arg{i}": operand.type for i, operand in enumerate(self.operands()[:2])}
-        # The names `a` and `b` would not do, because `%b` is the size of the dim `b` if it is dynamic.
+        # The names cannot be `a` and `b`, because `%b` is the size of the dim `b` if it is dynamic.
         names = ("left", "right")
         lines = snippets.multiplied(dict(zip(names, inputs.values(), strict=True)), self._total.element)
         iterators, out = "p" * (len(dims) - 1) + "r", (self.init, self._total)

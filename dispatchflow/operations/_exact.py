@@ -17,6 +17,7 @@ _SETS = 4
 
 FEW = 3
 """The smallest number of results that must use each element, if results are clipped (by a relu) or rounded.
+
 With fewer, an error in the element may change no result."""
 
 
@@ -63,10 +64,11 @@ class ExactRange(NamedTuple):
 
 def exact_range(operation: Operation) -> ExactRange:
     """Return the range with the largest r of 3, 2, 1 for which all terms may be nonzero; if there is none, r is 1.
-    The rule for the number of nonzero terms is benchdnn's (oneDNN, tests/benchdnn/matmul), with exactly `safe` of them
-    per result. Many nonzero terms are preferred to many different values, because a lost term is noticed only if it is
-    not zero. If the result is narrower than the accumulator, r is also small enough for the result's type to represent
-    most sums exactly, if such an r exists."""
+
+    The rule for the number of nonzero terms is benchdnn's (oneDNN, tests/benchdnn/matmul), except that exactly `safe`
+    terms per result are nonzero. Many nonzero terms are preferred to many different values, because a lost term is
+    noticed only if it is not zero. If the result is narrower than the accumulator, r is also small enough for the
+    result's type to represent most sums exactly, if such an r exists."""
     accumulator, terms = operation.types.accumulator, operation.terms
     room, factors, addends = 2**accumulator.digits, operation.factors, operation.addends
     for r in (3, 2, 1):
@@ -79,7 +81,7 @@ def exact_range(operation: Operation) -> ExactRange:
 
 
 def _fits(operation: Operation, sum: float) -> bool:
-    """Return whether the result's type represents integers of this magnitude exactly."""
+    """Return whether the result's type represents integers up to the magnitude `sum` exactly."""
     return not operation.types.result.is_float or sum <= 2**operation.types.result.digits
 
 

@@ -97,9 +97,9 @@ def library_call(library: Library, kind: str, x: str) -> str:
 def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
     """Return arguments spread over a float type's exponents, from the smallest to the largest.
 
-    Some are where implementations change their formula or range: 0, subnormal numbers, multiples of ln(2) / 2. None is
-    within 2 % of the argument from which an exponential is infinite. `raw` are random 64-bit integers, `signs` the
-    arguments' signs (1 or -1); both have the shape of the returned array."""
+    Some arguments are points at which implementations change their formula or range: 0, subnormal numbers, multiples of
+    ln(2) / 2. No argument is within 2 % of the argument from which an exponential is infinite. `raw` are random 64-bit
+    integers, `signs` the arguments' signs (1 or -1); both have the shape of the returned array."""
     import numpy as np
 
     from dispatchflow.operations._random import below

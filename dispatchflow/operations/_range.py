@@ -81,7 +81,7 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return a power of two for each line: the smallest exponent of the line's numbers, for `codes`.
+    """Return for each line, as a power of two, the smallest exponent of the numbers that `codes` makes.
 
     The type represents this exponent and, as far as possible, the `count` - 1 exponents above it."""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))

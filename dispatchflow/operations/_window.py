@@ -124,7 +124,7 @@ class Window(Operation):
         return np.moveaxis(image, range(4), [self.layout.index(letter) for letter in "nhwc"])
 
     def library_seen(self, image: str, border: str) -> str:
-        """Return a numpy expression of all results' windows; its axes are the result's, then `kh` and `kw`.
+        """Return a numpy expression of an array of all windows: the result's axes, then `kh` and `kw`.
 
         The image has the value `border` outside of its edges."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))

@@ -170,7 +170,7 @@ class Operation(Workload):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The loops of the op that gets `attribute`, outermost first; tunings name tile sizes by their dims.
+        """The loops of the op that gets `attribute`, outermost first; tunings have a tile size for each dim.
 
         Empty if `body` does not use `attribute`."""
         return ()
@@ -220,7 +220,8 @@ class Operation(Workload):
         return self.multiplies and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the operands of a recipe that the operation defines itself, in float64; else None.
+        """Return the operands of a recipe in float64; None if the operation does not define the recipe.
+
         The operands' element types must represent the values exactly."""
         return None
 

@@ -211,10 +211,9 @@ class Attention(Operation):
         """Return the bound Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
 
         Here u is the unit roundoff of the accumulator, and w that of the operands, to whose type scaled queries and
-        weights may be rounded. The relative error of an exponential is ρ: the error of the score, ((growth + 2) · u +
-        2 · w) · Σ|terms|, plus (2·below + 2·ULPS) · u, as in softmax. The score is lower than the largest by `below`;
-        ULPS counts twice because partial results are rescaled. δ is the relative error of 1 / Σ exponentials
-        (`inverse_drift`)."""
+        weights may be rounded. ρ is the relative error of an exponential, and δ that of 1 / Σ exponentials. ρ is the
+        error of the score, ((growth + 2) · u + 2 · w) · Σ|terms|, plus (2·below + 2·ULPS) · u, as in softmax. The score
+        is lower than the largest by `below`. ULPS counts twice because partial results are rescaled."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, own = self.signature.accumulator.unit, self.signature.operands[0].unit
@@ -238,8 +237,9 @@ class Attention(Operation):
         - `counted` and `single`: Σ weight · |v| · (ρ + mean of ρ) + 2·w · |y|. The last term is for the rounding to the
           operands' type, which changes all queries or weights equally.
         - `balanced`: Σ weight · |v| · (ρ + mean of ρ) + ε.
-        - `peaked`: 2 · (largest ρ + 16·w) · spread + 4·w / tail · Σ weight · |v - v of the pair's other key| + ε. The
-          spread is a bound on Σ weight · |v - y|. The term with `tail` is for the last digits of a query."""
+        - `peaked`: 2 · (largest ρ + 16·w) · spread + 4·w / tail · Σ weight · |v - v'| + ε. The spread is a bound on
+          Σ weight · |v - y|, and v' is the value of the other key in a pair of keys (0 and 1, 2 and 3, …). The term
+          with v' is for the last digits of a query."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np

@@ -55,11 +55,11 @@ class Norm(Operation):
         """Return the inputs of a recipe (docs/verification.md).
 
         `counted`: all elements of a row have the distance 2**-8 from the row's mean, half of them above and half below.
-        The squares of the distances are equal powers of two, so that both sums are exact in any order. If one of n
-        squares is lost or doubled, or if n - 1 is used for n, the variance changes by 1 / n of its value, and the
-        result by 1 / 3n of its value. The variance is 2·ε, so that a wrong or missing ε changes the result. For
-        `layer`, the mean is 2**-12, a sixteenth of the distance, so that x - mean is exact even if a device's quotient
-        is not. If n is odd, one element is twice as far above the mean.
+        The squares of the distances are equal powers of two, so that the sums for mean and variance are exact in any
+        order. If one of n squares is lost or doubled, or if n - 1 is used for n, the variance changes by 1 / n of its
+        value, and the result by 1 / 3n of its value. The variance is 2·ε, so that a wrong or missing ε changes the
+        result. For `layer`, the mean is 2**-12, a sixteenth of the distance, so that x - mean is exact even if a
+        device's quotient is not. If n is odd, one element is twice as far above the mean.
 
         `shifted`: like `counted`, but the mean is 1024 times the distance. A variance that is computed as the mean of
         squares minus the square of the mean loses most of its digits.
@@ -87,7 +87,7 @@ class Norm(Operation):
             x = np.where(order == n - 1, 2 * step, x) if odd else x
             shifted = (recipe == "shifted") & (np.arange(m)[:, None] % 3 < 2)
             x = x - x.mean(axis=1, keepdims=True) + np.where(shifted, 1024, 1 / 16) * step
-        if recipe != "counted":  # scaled as far as the accumulator still holds the squares
+        if recipe != "counted":  # scale up, but keep the squares finite in the accumulator
             most = min(exponents(self.signature.operands[0])[1] - 1, 40) - np.ceil(np.log2(abs(x).max(axis=1)))
             x = x * 2.0 ** (most[:, None] * (np.arange(m)[:, None] % 4 != 3))
         row = (uniform(stream(1 + i, 1, n), v.type.element, v.low, v.high) for i, v in enumerate(vectors))

@@ -172,7 +172,7 @@ def _scales(shape: tuple[int, ...], index: int) -> Array:
 
 
 def _multiplied(operand: Operand) -> bool:
-    """Return whether an operand is a factor in the terms of a sum, not added to or multiplied with sums."""
+    """Return whether an operand is a factor of a sum's terms, and not added to sums or multiplied with them."""
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 

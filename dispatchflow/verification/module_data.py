@@ -1,4 +1,4 @@
-"""Make the inputs and expected results of a user's module from random recipes, literals and files."""
+"""Make the inputs and expected results of a user's module from random numbers, literals and files."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
 def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, bytes]]:
     """Return the user's expected results: index of a result → (type with sizes, bytes).
 
-    The type is empty if the file does not state it. The spec lists all results, or all except the bare numbers.
+    The type is empty if the file does not state it. The spec lists all results, or all except bare numbers.
 
     Raises:
         ToolError: the number of results, a type or a size differs from the function's.
@@ -212,7 +212,7 @@ _WIDE = ("f64", "i64", "index")
 
 
 def number_type(declared: str, nbytes: int) -> np.dtype[Any]:
-    """Return the numpy type in which the runtime stores a bare number in this number of bytes."""
+    """Return the numpy type in which the runtime stores a bare number (no tensor) in `nbytes` bytes."""
     return np.dtype(f"{'f' if declared in ('f32', 'f64') else 'i'}{nbytes}" if nbytes in (4, 8) else "u1")
 
 

@@ -91,7 +91,8 @@ def _typical(sizes: Array) -> Array:
 def _length(shape: Sequence[int]) -> int:
     """Return the length of a line: the number of elements along the last axis, or the last axes.
 
-    Axes are taken until a line has `_LEAST` elements, which its median needs: 7 × 7 for an image of this size.
+    Axes are taken, from the last one on, until a line has the `_LEAST` elements that its median needs. In an image of
+    7 × 7 elements, these are both axes.
 
     A column is the elements at one position of all lines or, if there are fewer than `_LEAST` lines, at one index of
     the last axis."""
