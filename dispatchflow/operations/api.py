@@ -170,9 +170,9 @@ class Operation(Workload):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The loops of the op that gets `attribute`, outermost first; tunings have a tile size for each dim.
+        """The loops of the op that gets `attribute`, outermost first; empty if `body` does not use `attribute`.
 
-        Empty if `body` does not use `attribute`."""
+        A tuning names its tile sizes by the dims of these loops."""
         return ()
 
     @abstractmethod
