@@ -17,15 +17,15 @@ def growth(terms: int) -> float:
     """Return a bound on |error| / (u · Σ|terms|) for a sum of `terms` terms with both signs.
 
     u is 2**-digits of the accumulator. The ratio is at most `terms` (Higham, Accuracy and Stability of Numerical
-    Algorithms, 3.13). For random signs the ratio does not grow with `terms`: partial sums are about √terms, the error
-    is about √terms times the rounding of a partial sum, and Σ|terms| is about `terms`."""
+    Algorithms, 3.13). For random signs the ratio does not grow with `terms`. Partial sums are then about √terms, the
+    error is about √terms times the rounding of a partial sum, and Σ|terms| is about `terms`."""
     return min(float(terms), _GROWTH)
 
 
 def drift(terms: int, element: ElementType) -> float:
     """Return a bound on the relative error of a sum of positive terms, added in any order.
 
-    The bound grows with the number of terms (Jeannerod & Rump 2013), not with its square root: when the sum is much
+    The bound grows with the number of terms, not with its square root (Jeannerod & Rump 2013). When the sum is much
     larger than the terms, all additions round in the same direction, and finally a term adds nothing."""
     return terms * element.unit
 

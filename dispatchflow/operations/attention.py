@@ -24,8 +24,8 @@ class Attention(Operation):
     """Scaled dot-product attention: `m` queries and `k2` keys of size `k1`, `k2` values of size `n`.
 
     The scale is a power of two near 1/√k1; scores are in the accumulator's type; the mask is added to the scores. With
-    `causal=yes`, the queries are the last `m` of `k2` positions, and query `i` sees the keys up to `k2 - m + i`, as in
-    FlashAttention (with PyTorch's `is_causal`, it sees the keys up to `i`). The module computes the causal mask in a
+    `causal=yes`, the queries are the last `m` of `k2` positions, as in FlashAttention: query `i` sees the keys up to
+    `k2 - m + i`. (With PyTorch's `is_causal`, it sees the keys up to `i`.) The module computes the causal mask in a
     separate dispatch."""
 
     name: ClassVar[str] = "attention"
@@ -74,7 +74,7 @@ class Attention(Operation):
         1 / count, where count is the number of keys with equal scores.
 
         Keys are 1 or -1 at each of `k1` places, times a power of two. Every fourth query, including the last, has equal
-        scores for all keys. Each other query has 1 or -1 at some places, and equal scores for the keys with the same
+        scores for all keys. Each other query has 1 or -1 at some places. It has equal scores for the keys with the same
         signs at all these places: about 128 keys, or a few for one query of 16. All keys are equal at the first place,
         which moves all scores by 128 or -128, so that exponentials overflow or vanish if the maximum is not subtracted.
         With a causal mask, the query's own key and the next key have the query's signs. A mask hides one key of eight,

@@ -14,7 +14,7 @@ class Conv2d(Convolution):
     """Convolution of `c` channels to `f` channels; `h` and `w` are the image's sizes before padding.
 
     With groups, `c` and `f` are the numbers of channels of all groups together, and the weights have `c / groups`
-    channels, as in PyTorch and TensorFlow: the first `f / groups` channels of the result use the first `c / groups`
+    channels, as in PyTorch and TensorFlow. The first `f / groups` channels of the result use the first `c / groups`
     channels of the image, and so on."""
 
     name: ClassVar[str] = "conv2d"

@@ -48,9 +48,9 @@ class Softmax(Operation):
         All elements of a row are equal if the result's type distinguishes 1 / count from 1 / (count + 1). Otherwise
         only every second, third, … element has the equal value, and other elements have it in the next row. One of
         eight rows has a single largest element, so that a maximum that leaves out an element is found. The equal
-        elements are 128 or -128, the others lower by 256: exponentials overflow or vanish in f32 and f16 if the maximum
-        is not subtracted, or includes a zero of padding. In every third row, the equal elements have magnitudes of
-        2**14 or more, so that a maximum that begins with a wrong number is found.
+        elements are 128 or -128, the others lower by 256. If the maximum is not subtracted, or includes a zero of
+        padding, exponentials overflow or vanish in f32 and f16. In every third row, the equal elements have magnitudes
+        of 2**14 or more, so that a maximum that begins with a wrong number is found.
 
         `single`: each row has a single largest element, 2**14 or more, and all others are lower by 256. In the first
         row it is the last element. A maximum without the last tile is then wrong, and so is an online softmax whose
@@ -132,10 +132,10 @@ class Softmax(Operation):
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
         """Return the bound `error`, or a smaller bound for the recipes `counted`, `single` and `peaked`.
 
-        For these recipes the bound is 2·ULPS·u times the result, for the roundings of exponential and quotient, but at
-        most a quarter of the effect of one term. `peaked` adds 2·|x|·u, because a kernel may compute powers of two and
-        round x · log2(e). For an expected 0 the bound is 4 times the smallest normal number, because the exponential
-        may be flushed to zero."""
+        For these recipes the bound is 2·ULPS·u times the result, for the roundings of exponential and quotient. It is
+        at most a quarter of the effect of one term. `peaked` adds 2·|x|·u, because a kernel may compute powers of two
+        and round x · log2(e). For an expected 0 the bound is 4 times the smallest normal number, because the
+        exponential may be flushed to zero."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np

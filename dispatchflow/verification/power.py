@@ -1,7 +1,7 @@
 """Check which errors the recipes of an operation would detect: the power of its verification.
 
 A recipe is a way to make inputs whose results show certain errors (docs/verification.md). If the bound on the results'
-errors is too large, wrong results pass. Therefore errors are planted in the very inputs that verify a case: each
+errors is too large, wrong results pass. Therefore errors are planted in the very inputs that verify a case. Each
 operand is spoilt in four ways, the reference is computed from the spoilt operands, and its result is compared as a
 kernel's result is. The recipes of an operation together must detect
 

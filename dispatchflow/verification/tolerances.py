@@ -1,6 +1,6 @@
 """Compute tolerances for floating-point results of a user's module.
 
-There is no error analysis of a user's program, so tolerances are derived from the expected result: its elements show
+There is no error analysis of a user's program, so tolerances are derived from the expected result. Its elements show
 how large the terms of the sums may have been. If the terms of a sum cancel, the sum is small but has the rounding
 errors of its terms, which were about as large as the neighboring elements. The tolerance of an element is therefore
 rtol · (magnitude of the element + magnitude of its surroundings), where rtol is the relative tolerance.
