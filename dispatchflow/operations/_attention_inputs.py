@@ -21,7 +21,7 @@ _GAP = 128.0
 """The exponential of a score underflows to 0 if the score is this much lower than the largest one."""
 
 _STEP = 8.0
-"""In `balanced`, each place adds this amount to a score or subtracts it, and each element of a mask is minus this.
+"""In `balanced`, each place adds this amount to a score or subtracts it; a mask subtracts it too.
 
 A key whose score is larger by 8 gets most of the weight even among hundreds of keys: exp(8) is 2981."""
 

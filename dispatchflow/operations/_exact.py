@@ -16,7 +16,7 @@ _SETS = 4
 """The largest number of sets of exact inputs; each set needs another call of the module."""
 
 FEW = 3
-"""The smallest number of results that must use each element, if results are clipped (by a relu) or rounded.
+"""The number of results that must use each element, if results are clipped (by a relu) or rounded.
 
 With fewer, an error in the element may change no result."""
 
@@ -63,12 +63,12 @@ class ExactRange(NamedTuple):
 
 
 def exact_range(operation: Operation) -> ExactRange:
-    """Return the range with the largest r of 3, 2, 1 for which all terms may be nonzero; if there is none, r is 1.
+    """Return the range with the largest r of 3, 2, 1 for which all terms may be nonzero.
 
-    The rule for the number of nonzero terms is benchdnn's (oneDNN, tests/benchdnn/matmul), except that exactly `safe`
-    terms per result are nonzero. Many nonzero terms are preferred to many different values, because a lost term is
-    noticed only if it is not zero. If the result is narrower than the accumulator, r is also small enough for the
-    result's type to represent most sums exactly, if such an r exists."""
+    If there is none, r is 1. The rule for the number of nonzero terms is benchdnn's (oneDNN, tests/benchdnn/matmul),
+    except that exactly `safe` terms per result are nonzero. Many nonzero terms are preferred to many different values,
+    because a lost term is noticed only if it is not zero. If the result is narrower than the accumulator, r is also
+    small enough for the result's type to represent most sums exactly, if such an r exists."""
     accumulator, terms = operation.types.accumulator, operation.terms
     room, factors, addends = 2**accumulator.digits, operation.factors, operation.addends
     for r in (3, 2, 1):

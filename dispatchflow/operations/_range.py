@@ -127,7 +127,7 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
 
 
 def lowered(values: Array, lines: Sequence[int], element: ElementType) -> Array:
-    """Return the negative numbers `values`, with every third line moved near the lowest number of the type.
+    """Return negative numbers, `values`, with every third line moved near the type's lowest number.
 
     The first line is one of those. The numbers of a line keep their order and their digits."""
     far = line_numbers(values.shape, lines) % 3 == 0

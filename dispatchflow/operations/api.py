@@ -51,9 +51,9 @@ class Operand(msgspec.Struct, frozen=True):
     summed: tuple[int, ...] = ()
     """The axes that are summed; their sizes give the number of terms. `exact` may put zeros along them."""
     shared: int | None = None
-    """The summed axis along which both factors of a product have the same index (k of A·B), for `inputs.wide`."""
+    """The summed axis along which both factors of a product have the same index: k of A·B."""
     crossed: tuple[int, ...] = ()
-    """The summed axes of the factor whose `summed` is empty; some sets of exact inputs have zeros along them."""
+    """The summed axes of a factor whose `summed` is empty; some exact inputs have zeros along them."""
     lines: tuple[int, ...] = ()
     """The axes that the result has too, except those that a window moves along.
 
@@ -170,7 +170,7 @@ class Operation(Workload):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The loops of the op that gets `attribute`, outermost first; empty if `body` does not use `attribute`.
+        """The loops of the op that gets `attribute`, outermost first; empty if no op gets it.
 
         A tuning names its tile sizes by the dims of these loops."""
         return ()

@@ -211,9 +211,9 @@ class Attention(Operation):
         """Return the bound Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
 
         Here u is the unit roundoff of the accumulator, and w that of the operands, to whose type scaled queries and
-        weights may be rounded. ρ is the relative error of an exponential, and δ that of 1 / Σ exponentials. ρ is the
-        error of the score, ((growth + 2) · u + 2 · w) · Σ|terms|, plus (2·below + 2·ULPS) · u, as in softmax. The score
-        is lower than the largest by `below`. ULPS counts twice because partial results are rescaled."""
+        weights may be rounded. The relative error of an exponential is ρ, that of 1 / Σ exponentials is δ. The first,
+        ρ, is the error of the score, ((growth + 2) · u + 2 · w) · Σ|terms|, plus (2·below + 2·ULPS) · u, as in softmax.
+        The score is lower than the largest by `below`. ULPS counts twice because partial results are rescaled."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, own = self.signature.accumulator.unit, self.signature.operands[0].unit

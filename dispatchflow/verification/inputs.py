@@ -172,7 +172,7 @@ def _scales(shape: tuple[int, ...], index: int) -> Array:
 
 
 def _multiplied(operand: Operand) -> bool:
-    """Return whether an operand is a factor of a sum's terms, and not added to sums or multiplied with them."""
+    """Return whether an operand is a factor of a sum's terms, not added to the sum or multiplied with it."""
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 
