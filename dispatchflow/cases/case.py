@@ -1,4 +1,4 @@
-"""Define the case, a workload and how it is compiled and run, and the case's name."""
+"""Define the case: a workload, how it is compiled and run, and a name for all of this."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Case:
     flags: extra.Flags = ()
     """Compiler flags in addition to those of the target and the tuning."""
     provider: str = IREE
-    """IREE or a library. A library brings its own code; its cases have the default tuning and no flags."""
+    """`iree`, or the library that computes the case with its own code, without tuning and flags."""
     cache: str = HOT
     """`hot`: each call gets the same inputs; `cold`: each call gets copies that are not in the caches."""
 

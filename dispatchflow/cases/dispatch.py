@@ -1,4 +1,4 @@
-"""Define the dispatch, a workload with a tuning: emit its MLIR, and check how it was compiled."""
+"""Define the dispatch (a workload with a tuning), emit its MLIR, and check how it was compiled."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ _COPY = "_slow_memcpy"
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """A workload, which is an operation or a user's module, and a request to the compiler about lowering."""
+    """A workload with a tuning.
+
+    The workload is an operation or a user's module. The tuning is a request to the compiler about lowering."""
 
     operation: Workload
     tuning: Tuning
     asks: tuple[str, ...] = ()
-    """The lowering configurations that a user's module requests, known after the compiler has printed it."""
+    """The lowering configurations in a user's module; empty until the stage `emit` has read the module."""
 
     def module(self, syntax: Release = NEWEST) -> str:
         """Emit the MLIR text of an operation; equal dispatches have equal bytes.
@@ -39,7 +41,7 @@ class Dispatch:
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
-        """Return the dispatch of a user's module with the `asks` in `emitted`, its record of `emit`.
+        """Return a copy with the `asks` in `emitted`, the record of `emit` for a user's module.
 
         The dispatch of an operation is returned unchanged: its text requests only what its tuning requests."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
@@ -61,8 +63,8 @@ class Dispatch:
     def demanded(self, packed: bool = False) -> str | None:
         """Describe the configuration and number of dispatches that the compiler's dump must show.
 
-        The text enters the compile key; `missed` checks the dump. `packed` says whether the compiler packs operands by
-        default (`Release.packs`)."""
+        None if neither is required. The text enters the compile key; `missed` checks the dump. `packed` says whether
+        the compiler packs operands by default (`Release.packs`)."""
         if (operation := self._counted(packed)) is None:
             return self.requested
         beside = " beside a copy" if operation.may_copy else ""
@@ -111,7 +113,9 @@ def digest_of_module(source: Digest, function: str, objects: tuple[tuple[str, Di
 
 @lru_cache(maxsize=64)
 def program_digest(program: Workload) -> Digest:
-    """Return a digest of what a program computes, equal for all tunings, targets, toolchains, libraries.
+    """Return a digest of what a program computes.
+
+    The digest is the same for all tunings, targets, toolchains and libraries.
 
     An operation's digest covers its name, sizes, types, layouts and options, and its module without a tuning. The
     digest of a user's module covers the function and the bytes of the file and of the objects that it names."""

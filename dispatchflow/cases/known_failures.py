@@ -87,7 +87,7 @@ class KnownFailure:
 
 
 def version_of(text: str) -> Version:
-    """Parse `3.12.0rc20260917` to (3, 12, 0); a date is older than all releases, other text is newer."""
+    """Parse `3.12.0rc20260917` to (3, 12, 0); a date counts as the oldest version, other text as newest."""
     match = _VERSION.match(text)
     if match is None:
         return _NEWEST
@@ -96,7 +96,9 @@ def version_of(text: str) -> Version:
 
 
 def _within(bounds: str, own: Version) -> bool:
-    """Return whether a version is within bounds such as `>=3.11, <3.14`; 3.14.1 counts as 3.14 here."""
+    """Return whether a version is within bounds such as `>=3.11, <3.14`.
+
+    Only as many numbers as a bound has are compared: for the bound `<3.14`, 3.14.1 counts as 3.14."""
     for relation, text in _BOUND.findall(bounds):
         bound = version_of(text)
         order = (own[: len(bound)] > bound) - (own[: len(bound)] < bound)
@@ -158,11 +160,11 @@ def _value_of(case: Case, word: str) -> str | None:
 
 
 _COARSE = frozenset(("operation", "target", "backend", "tuning", _FEATURES))
-"""The words whose values are equal for cases of equal operation, target and tuning (`_of_kind`)."""
+"""The words of `match` whose values depend only on a case's operation, target and tuning (`_of_kind`)."""
 
 
 class KnownFailures:
-    """The entries about one release; `log` reads the log of a failed action."""
+    """The entries about one release; `log` returns a failed tool's output for the digest of the output."""
 
     def __init__(
         self,
@@ -190,9 +192,9 @@ class KnownFailures:
                 yield entry
 
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
-        """Return the entries that match a case's operation, target and tuning, each with its other words.
+        """Return the entries that match a case's operation, target and tuning, each with its other patterns.
 
-        The result is cached: thousands of cases have few such kinds, and most kinds have no entry."""
+        The result is cached, because thousands of cases have few combinations of operation, target and tuning."""
         kind = case.operation.name, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
             found = tuple(
@@ -217,9 +219,10 @@ class KnownFailures:
         return next((entry for entry in self.covering(case) if entry.fits(stage, reason, text)), None)
 
     def passing(self, case: Case, made: Callable[[str], bool]) -> KnownFailure | None:
-        """Return an entry that predicts a failure of a case that passed; None if there is none.
+        """Return an entry that predicts the failure of a stage that this case passed; None if there is none.
 
-        `made` returns whether a stage of the case passed. Entries about only some cases (`some`) do not count."""
+        `made` returns whether a stage of the case passed. Entries with `some`, which predict only that some of the
+        matching cases fail, do not count."""
         return next(self._covering(case, lambda entry: not entry.some and made(entry.stage)), None)
 
 

@@ -21,7 +21,7 @@ ELEMENT_TYPES = {
     for element in ElementType
     if element.bits >= 8 and not element.is_unsigned and element is not ElementType.F8E8M0FNU
 }
-"""The types whose inputs are generated and results compared as numbers; others are raw bytes."""
+"""MLIR name → each element type that is handled as numbers; other types are handled as raw bytes."""
 RECIPES = ("random", "integers")
 """Recipes for inputs.
 
@@ -31,10 +31,11 @@ ONNXRUNTIME = "onnxruntime"
 """The library that computes the expected results of an ONNX model, as a word of `reference`."""
 
 _OBJECT = re.compile(r"(executable\.object<\s*\{\s*path\s*=\s*)\"((?:[^\"\\]|\\.)*)\"(?=\s*\}\s*>)")
-# The only other attribute that makes the compiler read a file (iree-preprocessing-attr-based-pipeline).
+# Besides `executable.object`, only this attribute makes the compiler read a file. The pass that does so is
+# iree-preprocessing-attr-based-pipeline.
 _READING_PASS = re.compile(r"preprocessing_pipeline<\"[^\"]*?([\w-]*(?:file|path)[\w-]*=[^\"\s}]*)")
 BUFFER_VIEW = "!hal.buffer_view"
-"""A tensor whose sizes and element type are known at run time only, as in IREE's later dialects."""
+"""The MLIR type of a tensor whose sizes and element type are known at run time only."""
 SAME_CODE = "the reference is the same code"
 """The reason why a result is not compared with a reference that is the same code."""
 _SCALAR = re.compile(r"index|[fi]\d+|bf16")
@@ -50,11 +51,11 @@ class File:
     member: str | None = None
     """The name of an array in a `.npz` file; None for the complete file."""
     type: str | None = None
-    """The type of an expected result in raw bytes; None if the spec does not give it."""
+    """The type of an expected result in a file of raw bytes; None if the spec does not give it."""
 
     @property
     def is_array(self) -> bool:
-        """Whether the file is numpy's, with type and sizes; otherwise it has raw bytes."""
+        """Whether the file has numpy's format, with type and sizes; otherwise it contains raw bytes."""
         return self.member is not None or (self.type is None and self.path.endswith(".npy"))
 
     @property
@@ -72,7 +73,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One argument: its type if the spec has it, and a recipe, a literal (`0.5`, `1 2 3`) or a file."""
+    """One argument of a function: a recipe, a literal (`0.5`, `1 2 3`) or a file, perhaps with a type."""
 
     type: str | None
     value: str | None
@@ -93,8 +94,8 @@ class Parameters:
 class Module(Workload):
     """A function of a user's MLIR file.
 
-    Its results are compared with `expected`, or with those of `against` or `against_library`. With none of these, the
-    function is only run."""
+    Its results are compared with `expected`, or with the results of `against` or `against_library`. If none of these
+    three is given, the function is only run."""
 
     source: File
     title: str
@@ -114,7 +115,7 @@ class Module(Workload):
     against_library: str | None = None
     """A library whose results for the same file are the expected ones."""
     problem: str | None = None
-    """The error in the flag file that lists the inputs; None if there is none."""
+    """The error in the flag file of a suite, which lists the inputs; None if there is no error."""
     meaning: Flags = ()
     """Flags of the case that change what the module computes.
 
@@ -189,7 +190,7 @@ class Module(Workload):
 
 
 def objects(text: str) -> list[str]:
-    """Return the paths of the object files that a module names; objects embedded as `data` have none."""
+    """Return the paths of the object files that a module names; objects embedded as `data` have no path."""
     return list(dict.fromkeys(unescaped(match[2]) for match in _OBJECT.finditer(text)))
 
 

@@ -17,7 +17,7 @@ from dispatchflow.workload import Workload
 MODEL = "model"
 """The folder for a model's files in a tool's working directory; the files keep their names in it."""
 _OUTPUT = "module"
-"""The name of the output of `emit` that has the main file."""
+"""The name of the main file among the outputs of the stage `emit`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,14 @@ class LibraryProgram:
         return {_OUTPUT: self.content, **dict(self.beside)}
 
     def files(self, outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-        """Return file name in the working directory → digest, from the `outputs` of the record of `emit`."""
+        """Return file name in a tool's working directory → digest.
+
+        `outputs` is name → digest, from the record of the stage `emit`."""
         return {self.main if name == _OUTPUT else name: digest for name, digest in outputs.items()}
 
 
 def unsupported(library: Library, program: Workload, target: Target) -> str | None:
-    """Return why a library cannot compute a program, as the reason of a skip; None if it can."""
+    """Return why a library cannot compute a program, as a reason to skip a case; None if it can."""
     if program.kind != library.computes:
         return f"{library.name} computes {library.computes}, not {program.kind}"
     if target.driver not in library.devices:
@@ -83,7 +85,7 @@ def call_text(library: Library, operation: Operation) -> str:
 
 
 def model_files(program: Module) -> dict[str, File]:
-    """Return the model, and then its weights, by their names in a tool's working directory."""
+    """Return name in a tool's working directory → file: first the model, then its weights."""
     named = [(PurePath(program.source.path).name, program.source), *program.objects]
     return {str(PurePosixPath(MODEL, name)): file for name, file in named}
 
@@ -107,8 +109,8 @@ def unpassed(library: str, types: Sequence[str]) -> str | None:
 def operand_types(program: Workload, arguments: Sequence[str]) -> list[TensorType]:
     """Return the types of the arguments of a library's call.
 
-    For a model, they are parsed from `arguments`, the types of its inputs as the tools spell them. For an operation,
-    they are the types of its operands; `arguments` may differ, because IREE's runtime passes some types as others."""
+    For a model, they are parsed from `arguments`, the types of its inputs as IREE's tools spell them. For an operation,
+    they are the types of its operands, and `arguments` is not read: IREE's runtime passes some types as others."""
     if isinstance(program, Operation):
         return [operand.type for operand in program.operands()]
     return [_tensor(argument) for argument in arguments]

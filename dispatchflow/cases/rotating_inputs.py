@@ -1,7 +1,7 @@
 """Emit the module that, for `cache=cold`, calls the measured module with copies of its inputs.
 
-The vmfb that is timed is the one that was verified: the emitted module imports its function. At the first call, during
-the warm-up, the emitted module copies the inputs until the copies fill twice the last-level cache; then each call uses
+The measured module is the vmfb that was verified; the emitted module imports its function. At the first call, during
+the warm-up, the emitted module copies the inputs until the copies fill twice the last-level cache. Each later call uses
 the next copy."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ASYNCHRONOUS = "--iree-execution-model=async-external"
 
 
 def of_operation(operation: Operation, cache_bytes: int) -> Rotation:
-    """Return the rotation of all inputs of an operation."""
+    """Return a rotation with copies of all inputs of an operation."""
     tensors = [operand.type.passed for operand in operation.operands()]
     operands = tuple([Operand(tensor.shape, tensor.element.mlir, tensor.nbytes, True) for tensor in tensors])
     result = operation.result().passed.spelling
@@ -37,11 +37,14 @@ def of_operation(operation: Operation, cache_bytes: int) -> Rotation:
 def of_module(
     name: str, function: str, declared: Declaration, arguments: Sequence[str], cache_bytes: int
 ) -> Rotation | None:
-    """Return the rotation of a user's module; None if no input is a tensor of a known element type.
+    """Return a rotation with copies of the inputs of a user's module, or None.
+
+    An input is copied if it is a tensor of a known size in bytes whose element type is in `ELEMENT_TYPES`. The result
+    is None if no input is.
 
     Args:
         name: the name of the module.
-        function: the name of its function.
+        function: the name of the measured function.
         declared: the types of the function's arguments and results, as the module declares them.
         arguments: the type of each argument, with all sizes of a tensor.
         cache_bytes: the size of the last-level cache.
@@ -53,7 +56,7 @@ def of_module(
 
 
 def _operand(declared: str, argument: str) -> Operand:
-    """Return an operand, which stays hot if it is a number, empty, or of unknown size in bytes."""
+    """Return an operand. It is not copied if it is a number or empty, or if its type is not known in full."""
     if is_scalar(declared):
         return Operand(None, declared, 0, False)
     nbytes, known = nbytes_of(argument), shape_of(argument)
@@ -65,9 +68,10 @@ def _operand(declared: str, argument: str) -> Operand:
 def not_coldable(
     program: Workload, library: str | None, target: Target, cache_bytes: int | None, memory_bytes: int
 ) -> str | None:
-    """Return why the inputs cannot be rotated on this machine, as the reason of a skip; None if they can.
+    """Return why the inputs cannot be rotated on this machine, as a reason for a skip; None if they can.
 
-    The sizes of a module's inputs are unknown until the module is printed: `module_problem` checks them then."""
+    The sizes of a user's module's inputs are unknown until the stage `emit` has read the module. Then `module_problem`
+    checks them."""
     if target.driver != LOCAL:
         return f"not coldable: the size of the last cache of {target.driver} devices is not known"
     if cache_bytes is None:
@@ -83,7 +87,7 @@ def module_problem(found: Rotation | None, stored: Sequence[str], flags: Sequenc
     Args:
         found: the rotation, from `of_module`.
         stored: the globals to which the module stores.
-        flags: the flags with which it is compiled.
+        flags: the flags with which the module is compiled.
     """
     if found is None:
         return "not coldable: no input is a tensor with a known size in bytes"
@@ -109,8 +113,9 @@ def too_large(found: Rotation, memory_bytes: int) -> str | None:
 def module(found: Rotation) -> str:
     """Emit a module whose function has the name, arguments and results of the measured function.
 
-    Each side of the branch returns the copies. If they were loaded after the branch, the compiler would move the load
-    of a global before the branch that stores to it (IREE 3.13)."""
+    A branch in the function makes the copies at the first call, and loads them from globals at later calls. Both sides
+    of the branch return the copies. If the copies were loaded after the branch, the compiler would move the load of a
+    global before the branch that stores to it (IREE 3.13)."""
     operands = found.operands
     cold = [i for i, operand in enumerate(operands) if operand.cold]
 

@@ -11,7 +11,8 @@ from dispatchflow.tunings.api import Applied, Lowering, Release
 def configuration(dims: Iterable[str], levels: Mapping[str, Mapping[str, int]]) -> str:
     """Return tile sizes as the compiler prints them, `distribution = [64, 64, 0], …`.
 
-    `levels` is level → dim → size; a dim without a size gets 0."""
+    `dims` are the dims of the op's loops, in order. `levels` is tiling level → dim → size. A dim without a size gets
+    0."""
     return ", ".join(
         f"{level} = [{', '.join(str(sizes.get(dim, 0)) for dim in dims)}]" for level, sizes in sorted(levels.items())
     )
@@ -26,7 +27,7 @@ def inexpressible(syntax: Release) -> str | None:
 
 
 def ignored(asked: str, pipeline: str, applied: Applied) -> str | None:
-    """Return why no executable has the configuration `asked` with the pipeline; None if one has."""
+    """Return why the configuration `asked` was not applied; None if an executable has it with `pipeline`."""
     for executable in applied.executables:
         if any(config == asked for _, config in executable.configurations):
             wrong = executable.pipeline != pipeline

@@ -28,8 +28,8 @@ FORM = (
 _MMA = re.compile(r"([A-Z]\w*?)_([A-Z]+\d+)_(\d+)x(\d+)x(\d+)_([A-Z]+\d\w*)")
 _PROMOTED: dict[tuple[int, ...], str] = {(0, 1): "", (0,): "_promote_0", (1,): "_promote_1", (): "_promote_none"}
 
-# The tensor-core tiles of IREE's former dispatch profiler: workgroup m, n and k, subgroups along m and n. The
-# profiler's numbers of stages, 3 to 10, are left out, because CUDA's code no longer depends on them.
+# The tensor-core tiles of IREE's former dispatch profiler: (workgroup's m, n and k, subgroups along m and along n). The
+# profiler's numbers of stages, 3 to 10, are left out, because the code for CUDA no longer depends on them.
 _TILES_16_BITS = (
     *((256, 128, 32, 4, 2), (128, 256, 32, 2, 4), (128, 128, 64, 2, 2), (128, 128, 32, 2, 2)),
     *((128, 64, 32, 2, 2), (64, 64, 64, 2, 2), (64, 64, 32, 2, 2)),
@@ -38,14 +38,14 @@ _TILES_32_BITS = (
     *((128, 256, 16, 2, 4), (256, 128, 16, 4, 2), (128, 128, 16, 2, 2), (128, 128, 32, 2, 2)),
     *((128, 64, 32, 2, 2), (128, 64, 16, 2, 2), (64, 64, 32, 2, 2), (64, 64, 16, 2, 2)),
 )
-# The dims of an operand's matrix, row-major.
+# (dim of the rows, dim of the columns) of the left and of the right operand.
 OPERANDS = (("m", "k"), ("k", "n"))
 _FIRST = "NV_MMA_SYNC_F32_16x8x16_F16"
 
 
 @dataclass(frozen=True, slots=True)
 class Mma:
-    """The sizes and types of an intrinsic, parsed from its name."""
+    """The tile sizes and element types of a matrix instruction, parsed from IREE's name of it."""
 
     m: int
     n: int
@@ -68,7 +68,7 @@ class MmaTiling(Tuning, ABC):
     """Tile sizes of a product that is computed with a matrix instruction."""
 
     mma: str
-    """IREE's name of the instruction."""
+    """IREE's name of the instruction, such as `NV_MMA_SYNC_F32_16x8x16_F16`."""
     workgroup: tuple[int, int]
     """The tile of a workgroup, [m, n], in elements."""
     reduction: int
@@ -84,7 +84,11 @@ class MmaTiling(Tuning, ABC):
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        """Return the tuning with these parameters; if there are none or only `mma`, one for each shipped tile."""
+        """Return the tuning with these parameters, or one for each predefined tile if at most `mma` is given.
+
+        Raises:
+            ValueError: a parameter is unknown, missing or out of range.
+        """
         name = parameters.get("mma", _FIRST)
         mma = Mma.of(name) if isinstance(name, str) else None
         if mma is None:
@@ -126,12 +130,12 @@ class MmaTiling(Tuning, ABC):
 
     @property
     def _subgroup_size(self) -> int:
-        """The number of lanes: 64 for AMD's MFMA instructions, 32 for WMMA and NVIDIA's."""
+        """The number of lanes in a subgroup: 64 for AMD's MFMA instructions, 32 for WMMA and NVIDIA's."""
         return 64 if self.mma.startswith("MFMA") else 32
 
     @abstractmethod
     def levels(self, operation: Operation) -> dict[str, str]:
-        """Return the configuration's entries in which this pipeline expects the tile sizes: name → value."""
+        """Return the lowering configuration's entries for this pipeline's tile sizes: name → value."""
 
     def per_loop(self, operation: Operation, **sizes: int) -> str:
         return f"[{', '.join(str(sizes.get(loop.dim, 0)) for loop in operation.loops)}]"

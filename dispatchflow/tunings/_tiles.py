@@ -1,4 +1,4 @@
-"""Shared code of families with tile sizes: emit and check `compilation_info`, check parameters."""
+"""Shared code of tuning families with tile sizes: emit and check `compilation_info`, check parameters."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dispatchflow.tunings.api import Applied, Lowering, Operation
 
 
 def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowering:
-    """Return the lowering with a configuration and a pipeline.
+    """Return a `Lowering` whose `compilation_info` has this configuration and this pipeline.
 
-    Other fields of the translation info may follow the name in `pipeline`."""
+    In `pipeline`, other fields of the `translation_info` may follow the pipeline's name."""
     return Lowering(
         prelude=f"""\
 #config = {configuration}
@@ -28,7 +28,7 @@ def untiled(operation: Operation) -> str | None:
 
 
 def ignored(pipeline: str, translation: str, configuration: str, applied: Applied) -> str | None:
-    """Return why no op has the full requested configuration; None if one has."""
+    """Return how the applied configurations differ from the requested one; None if an op has all of it."""
     for executable in applied.executables:
         if (executable.pipeline, executable.translation) == (pipeline, translation) and any(
             found == configuration for _, found in executable.configurations
@@ -47,7 +47,7 @@ def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...
     `form` is the required form: `[m, n]`, `k`, or alternatives, `[m, n] or [m, n, k]`.
 
     Raises:
-        ValueError: the number of sizes is wrong, or a size is below `least` or no integer.
+        ValueError: the number of sizes is wrong, or a size is not an integer or below `least`.
     """
     found = tuple(value) if isinstance(value, list | tuple) else (value,)
     counts = {one.count(",") + 1 for one in form.split(" or ")}

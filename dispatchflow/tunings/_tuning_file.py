@@ -1,4 +1,4 @@
-"""Shared code of tunings by a transform-dialect file that sets the lowering configurations of ops."""
+"""Shared code of the families whose tuning is a transform-dialect file with lowering configurations."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from dispatchflow.tunings.api import GIVEN, Applied, Tuning, TuningFile, configu
 from dispatchflow.workload import Workload
 
 _SHOWN = 3
-# The flags print the module after the pass that runs the file: configurations that ops have then come from the file.
-# The configurations that are finally applied do not show this, because the compiler's own choice may be equal.
+# These flags print the module after the pass that applies the file, when ops have only the file's configurations. The
+# finally applied configurations do not show where they come from: the compiler's own choice may equal the file's.
 _WITNESS = ("--mlir-print-ir-after=iree-codegen-materialize-user-configs", f"--mlir-print-ir-tree-dir={GIVEN}")
 _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*')
 
 
 @dataclass(frozen=True, slots=True)
 class FileTuning(Tuning, ABC):
+    """A tuning that consists of a user's transform-dialect file."""
+
     file: TuningFile
 
     file_parameter: ClassVar[str | None] = "file"
@@ -49,7 +51,7 @@ class FileTuning(Tuning, ABC):
         """The flag with which the compiler reads the file."""
 
     def ignored(self, operation: Workload, applied: Applied) -> str | None:
-        """Return why the file had no effect: no op was lowered with a configuration of it. None if one was."""
+        """Return why no op was lowered with a configuration from the file; None if an op was."""
         named_here = set(_configurations(self.file.text))
         matched = named_here & set(applied.given)
         kept = {config for executable in applied.executables for _, config in executable.configurations}
@@ -63,7 +65,9 @@ class FileTuning(Tuning, ABC):
 
 
 def check(file: TuningFile) -> None:
-    """Check that a file contains a configuration; without one, nothing shows whether the file was applied.
+    """Check that a file contains a lowering configuration.
+
+    Without a configuration, the compiler's output would not show whether the file was applied.
 
     Raises:
         ValueError: the file has no configuration.

@@ -35,9 +35,9 @@ __all__ = [
 ]
 
 GIVEN = "given"
-"""The directory, relative to the compiler's, to which a tuning's flags may dump modules.
+"""The directory, in the compiler's working directory, to which a tuning's flags may dump modules.
 
-These are the modules from before the compiler chooses configurations."""
+The dump shows the modules as they are before the compiler chooses configurations."""
 
 
 PRODUCTS = (
@@ -57,8 +57,8 @@ class Lowering(msgspec.Struct, frozen=True):
     region: bool = False
     """Whether the main op and the ops after it are emitted inside one dispatch region.
 
-    Some ops with a dim of size 1 need it: the compiler replaces them before it forms dispatches, and drops the
-    attribute."""
+    Some ops with a dim of size 1 need the region. Outside of a region, the compiler replaces such an op before it forms
+    dispatches, and drops the attribute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class TuningFile:
 
     path: str = field(compare=False)
     title: str
-    """The file's name without the suffix, in characters that a case's name may have, without dots."""
+    """The file's name without the suffix, with `-` for each character but letters, digits, `_` and `-`."""
     text: str
 
     @property
@@ -90,7 +90,7 @@ class Tuning:
     """The family's word in a spec; equal to the name of its file."""
 
     form: ClassVar[str] = ""
-    """The form of the tunings' names, for users; empty if the only name is the family's."""
+    """The form of the tunings' names (`split_k_SLICES`), for users; empty if the only one is the family's."""
 
     file_parameter: ClassVar[str | None] = None
     """The parameter whose value is a file; None if the family uses no file.
@@ -99,9 +99,9 @@ class Tuning:
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        """Return the tunings of a spec's `"family"` or `{family = "…", …}`.
+        """Return the tunings for which `"family"` or `{family = "…", …}` in a spec stands.
 
-        Without parameters, these are the family's shipped tunings, or its only tuning.
+        Without parameters, the result is the family's predefined tunings. It is empty if the family needs parameters.
 
         Raises:
             ValueError: a parameter is unknown or out of range; the message says what is allowed.
@@ -121,24 +121,22 @@ class Tuning:
         return self.family
 
     def lowering(self, operation: Operation, syntax: Release) -> Lowering:
-        """Return the text that the tuning adds to the operation's module; empty for tunings by flags."""
+        """Return the text that the tuning adds to the operation's module; empty for a tuning by flags only."""
         return Lowering()
 
     keeps_dispatches: ClassVar[bool] = True
-    """Whether the number of dispatches stays the one that the operation states; False if it may grow.
+    """Whether the compiler makes exactly `operation.dispatches` dispatches; False if it may make more.
 
     If False, the family's `ignored` must check the dispatches."""
 
     @property
     def annotates(self) -> bool:
-        """Whether the tuning adds text to the module.
-
-        Only tunings that add none can be used for users' modules."""
+        """Whether the tuning adds text to the module; such a tuning cannot be used for a user's module."""
         return type(self).lowering is not Tuning.lowering
 
     @property
     def files(self) -> tuple[TuningFile, ...]:
-        """The files that the compiler reads in addition to the module, because of the flags."""
+        """The files named in `flags`, which the compiler reads in addition to the module."""
         return ()
 
     @property
@@ -147,30 +145,32 @@ class Tuning:
         return ()
 
     def unknown_to(self, backend: str) -> str | None:
-        """Return why this backend would ignore the tuning, as the reason of a skip; None if it would not.
+        """Return why this backend would ignore the tuning, as a reason to skip a case; None if it would not.
 
         This is also called for users' modules."""
         return None
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
-        """Return why the operation cannot have this tuning, as the reason of a skip; None if it can."""
+        """Return why the operation cannot have this tuning, as a reason to skip a case; None if it can."""
         return None
 
     def exceeds(self, operation: Operation, target: Target) -> str | None:
-        """Return why the target's hardware cannot run the tuning, as the reason of a skip, or None."""
+        """Return why the target's hardware cannot run the tuning, as a reason to skip a case; None if it can."""
         return None
 
     def inexpressible(self, syntax: Release, target: Target) -> str | None:
-        """Return why this release has no way to request the tuning, as the reason of a skip, or None."""
+        """Return why this release cannot express the tuning, as a reason to skip a case; None if it can."""
         return None
 
     def requested(self, operation: Operation) -> str | None:
-        """Return the column `requested_configuration` of a row; None if the compiler chooses.
+        """Return the value of a row's column `requested_configuration`; None if the compiler chooses.
 
         If a family consists of flags only, `operation` may be a user's module, and must not be read here or in
         `ignored`."""
         return None
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        """Return how the applied configuration differs from the request, as the reason of a failure, or None."""
+        """Return how the applied configuration differs from the request, as a failure's reason.
+
+        None if the compiler did what the tuning requests."""
         return None

@@ -15,8 +15,9 @@ from dispatchflow.tunings.api import Applied, Lowering, Operation, Release, Targ
 _PIPELINE = "BaseVectorize"
 _FORMS = {"workgroup": "[m, n]", "thread": "[m, n]", "reduction": "k"}
 _NAME = re.compile(r"base_vectorize_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)")
-# The number of invocations that every device allows: Vulkan's minimum of maxComputeWorkGroupInvocations; for Metal,
-# the number of Macs (Metal Feature Set Tables).
+# The largest number of invocations in a workgroup that every device supports. For Vulkan, this is the minimum of
+# maxComputeWorkGroupInvocations that the specification requires; for Metal, the limit of Macs (Metal Feature Set
+# Tables).
 _MAX_THREADS = {"vulkan-spirv": (128, "Vulkan promises"), "metal-spirv": (1024, "Metal has")}
 
 
@@ -62,7 +63,7 @@ class BaseVectorize(Tuning):
 
     @property
     def _threads(self) -> tuple[int, int]:
-        """The number of invocations along n, which is contiguous, and along m."""
+        """(invocations along n, invocations along m); n comes first because it is contiguous in memory."""
         return self.workgroup[1] // self.thread[1], self.workgroup[0] // self.thread[0]
 
     @property

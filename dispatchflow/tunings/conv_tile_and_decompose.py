@@ -23,7 +23,8 @@ _NAME = re.compile(r"conv_tile_and_decompose_(\d+(?:x\d+){3})_(\d+(?:x\d+){3})_(
 class ConvTileAndDecompose(Tuning):
     """A tiling of a convolution or pooling.
 
-    If each channel is computed separately (depthwise), f is the dim of the channels and c is not used."""
+    If each channel is computed separately (depthwise), the sizes for f apply to the dim of the channels, and the size
+    for c is not used."""
 
     distribution: tuple[int, ...]
     """The tile of a worker, [n, oh, ow, f] for any layout; a dim with size 0 is not tiled."""
@@ -65,8 +66,8 @@ class ConvTileAndDecompose(Tuning):
         )
 
     def lowering(self, operation: Operation, syntax: Release) -> Lowering:
-        # If a dim has size 1, the compiler rewrites the convolution without the dim and without this attribute, but not
-        # inside a dispatch region.
+        # If a dim has size 1, the compiler replaces the convolution by one without the dim and without this attribute.
+        # It does not do so inside a dispatch region.
         alone = syntax.generalizes_convolutions or _has_unit(operation)
         return _cpu_tiles.lowering(self.requested(operation), _PIPELINE, syntax, region=alone)
 

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 from dispatchflow.tunings.api import PRODUCTS, Applied, Operation, Release, Target, Tuning
 
-# The ops that products of packed operands become: on llvm-cpu and vmvx without and with a batch, and on rocm.
+# The ops of packed operands' products: mmt4d (batch_mmt4d with a batch) on llvm-cpu and vmvx, inner_tiled on rocm.
 _OF_TILES = {"mmt4d", "batch_mmt4d", "inner_tiled"}
 
-# --iree-opt-data-tiling packs when dispatches are formed, like the flag of that path: vmfbs are equal (IREE 3.13).
+# Path → flag. --iree-opt-data-tiling packs when dispatches are formed: its vmfbs are equal to those with the specific
+# flag for that phase (IREE 3.13).
 _PATHS = {"dispatch_creation": "--iree-opt-data-tiling", "global_opt": "--iree-global-opt-data-tiling"}
 _UKERNELS = ("default", "none", "all")
 _VALUES = {"path": tuple(_PATHS), "ukernels": _UKERNELS}
@@ -20,12 +21,12 @@ _VALUES = {"path": tuple(_PATHS), "ukernels": _UKERNELS}
 
 @dataclass(frozen=True, slots=True)
 class DataTiling(Tuning):
-    """A choice of the pass that packs, and of the use of microkernels."""
+    """The phase in which operands are packed, and the use of microkernels."""
 
     path: str = "dispatch_creation"
     """The phase in which operands are packed; `global_opt` packs and unpacks in separate dispatches."""
     ukernels: str = "default"
-    """Which products of tiles call a microkernel: `default` is the compiler's choice, or `none`, `all`."""
+    """Which products of tiles call a microkernel: `none`, `all`, or `default` (the compiler's choice)."""
 
     family: ClassVar[str] = "data_tiling"
     form: ClassVar[str] = "data_tiling, then optionally _global_opt, then optionally _ukernels_none or _ukernels_all"

@@ -23,8 +23,8 @@ _NAME = re.compile(r"double_tiling_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)(?:_cache_(\d+(?
 class DoubleTiling(Tuning):
     """A tiling of a product.
 
-    A product with a vector has only one of the dims m and n, and uses only its sizes. A batch is computed one matrix
-    at a time."""
+    A product with a vector has only one of the dims m and n, and uses only the sizes of that dim. A batch is computed
+    one matrix at a time."""
 
     distribution: tuple[int, int]
     """The tile of a worker, [m, n]."""
@@ -106,7 +106,7 @@ class DoubleTiling(Tuning):
 
 @lru_cache
 def _configuration(tuning: DoubleTiling, dims: tuple[str, ...]) -> str:
-    """Return the configuration for an operation's dims; cached, because thousands of cases have the same."""
+    """Return the configuration for an operation's dims; cached, because thousands of cases share it."""
     return _cpu_tiles.configuration(dims, tuning._levels)
 
 
@@ -118,7 +118,8 @@ def _named(sizes: tuple[int, ...]) -> dict[str, int]:
 
 
 # Each tiling was the fastest with its vector shape on a CPU with AVX2 (Zen 3) or AVX-512, among similar tilings in the
-# same rounds (512x512x512 f32, one thread). Register tiles of 4x16 suit 16 registers of 32 B, 8x32 suits 64 B.
+# same rounds of measurement (512x512x512 f32, one thread). A register tile of 4x16 suits the 16 registers of 32 B of
+# AVX2; one of 8x32 suits the registers of 64 B of AVX-512.
 _SHIPPED: tuple[Tuning, ...] = (
     DoubleTiling((64, 64), (4, 16), 4),
     DoubleTiling((64, 64), (4, 16), 1),
