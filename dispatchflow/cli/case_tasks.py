@@ -1,7 +1,7 @@
 """Make doit tasks: `emit:CASE` → `compile:CASE` → `verify:CASE` → `profile:CASE` → `sites:CASE`.
 
-Tasks are ordered by task_dep, never by file_dep or targets: with those, doit would compare files with the task's last
-run, and execute stages whose outputs the store already has (docs/decisions/0003).
+Only `task_dep` orders the tasks, not `file_dep` or `targets`. With these two, doit would compare files with the task's
+last run, and execute stages whose outputs are in the store already (docs/decisions/0003).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STAGE_DOCS = {
 def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
     """Return tasks without actions: groups for the stages, and tasks for selected cases not in `made`.
 
-    They exist because the user's own tasks may depend on them. Cases that need no execution are not in `made`."""
+    The user's own tasks may depend on these tasks. `made` has the tasks of cases that need execution."""
     names = {task.name for task in made}
     rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]
     empty = [Task(f"{stage}:{name}", None, subtask_of=stage) for stage, name in rest if f"{stage}:{name}" not in names]

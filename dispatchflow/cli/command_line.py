@@ -46,7 +46,7 @@ class CommandLine:
 
     @property
     def plain(self) -> bool:
-        """Whether there is no option other than the number of parallel jobs."""
+        """Whether the only option, if any, is -n (parallel jobs), and no other program is named."""
         return not self.program and _ONLY_JOBS.fullmatch(" ".join(self.flags)) is not None
 
 

@@ -1,4 +1,4 @@
-"""Run doit tasks in threads, and exclusive ones (measurements, the user's own) alone after them."""
+"""Run doit tasks in threads, and then exclusive tasks (measurements, the user's own) one at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
         super().run_tasks(task_dispatcher)
 
     def get_next_job(self, completed: Any) -> Any:
-        """Return the next job as doit's method does, but defer exclusive tasks until no other can run."""
+        """Return the next job like doit's method, but defer exclusive tasks until no other task can run."""
         if completed is not None:
             self._in_flight -= 1
         if self._stop_running or self.stopped():

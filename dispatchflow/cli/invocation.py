@@ -57,7 +57,9 @@ class Invocation:
         return selection.select(words, workspace.plan, [task.name for task in foreign], self.commands)
 
     def to_make(self, workspace: Workspace, words: Sequence[str], own: Sequence[Task]) -> Selection:
-        """Return the cases and tasks that `words` select, with the dependencies of the user's tasks.
+        """Return the cases and tasks that `words` select, and the cases that those tasks depend on.
+
+        `own` are the user's own tasks.
 
         Raises:
             SpecError: remeasure= is given and no case is selected for profile.

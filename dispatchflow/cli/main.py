@@ -35,7 +35,9 @@ _STOCK = ("help", "dumpdb", "strace", "tabcompletion")
 """The commands that doit executes without loading a dodo file."""
 
 _BOTH = ("help", "list", "run")
-"""Commands that stock doit has too; it answers `doit help list`, but `dispatchflow help list` is ours."""
+"""Our commands whose names stock doit has too.
+
+`doit help list` shows stock doit's help, and `dispatchflow help list` ours."""
 
 _SHOW_CURSOR = b"\x1b[?25h"
 """The terminal's escape sequence that shows the cursor, which a progress bar may have hidden."""
@@ -46,7 +48,8 @@ _running = False
 def command() -> None:
     """Execute `dispatchflow …` like `doit …`, without importing doit if doit would only load ./dodo.py.
 
-    `dispatchflow help WORD` explains our commands `list`, `run` and `help`; stock doit explains its own."""
+    The words in `_BOTH` name commands of ours and of stock doit: `dispatchflow help WORD` explains ours, `doit help
+    WORD` stock doit's."""
     _interruptible()
     try:
         if sys.argv[1:] == ["--version"]:
@@ -58,8 +61,8 @@ def command() -> None:
             sys.path.insert(0, os.getcwd())  # noqa: PTH109
             try:
                 runpy.run_path("dodo.py", run_name="dodo")
-            except Exception:  # raised by the file: doit will raise and report it again
-                if _running:  # raised by `main()`: reported as doit does
+            except Exception:  # from the file's own code: doit executes the file again and reports it
+                if _running:  # from `main()`: report it like doit
                     sys.excepthook(*sys.exc_info())
                     raise SystemExit(3) from None
         from doit.__main__ import main as doit
@@ -72,7 +75,8 @@ def command() -> None:
 def _only_loads(words: Sequence[str]) -> bool:
     """Return whether stock doit would only load ./dodo.py.
 
-    This is so if there is no option, no command of stock doit, and no configuration that may name another dodo file."""
+    It would do something else if there is an option, a command in `_STOCK`, or a configuration of doit that may name
+    another dodo file. `help` with a word in `_BOTH` is our command."""
     ours = len(words) == 2 and words[0] == "help" and words[1] in _BOTH
     if any(word.startswith("-") or (word in _STOCK and not ours) for word in words) or Path("doit.cfg").exists():
         return False
@@ -95,7 +99,7 @@ def main() -> None:
     _running = True
     output.open_streams()
     _interruptible()
-    # Paths may have bytes that are not UTF-8: print them unchanged.
+    # Paths may have bytes that are not UTF-8; print them unchanged.
     sys.stdout.reconfigure(errors="surrogateescape" if sys.stdout.encoding == "utf-8" else "backslashreplace")  # type: ignore[union-attr]
     dodo = Path(sys._getframe(1).f_globals["__file__"]).resolve()
     code = run(dodo, sys.argv[1:])
@@ -153,8 +157,10 @@ def _flush_and_exit(code: int) -> None:
 
 
 def _flush() -> OSError | None:
-    """Write the rest of standard output; return the error, but None for a closed pipe or terminal."""
-    # A closed pipe (`doit list | head`) is no error. For a closed terminal the exit code is set elsewhere.
+    """Write the rest of standard output; if that fails, connect it to /dev/null and return the error.
+
+    The error of a closed pipe (`doit list | head`) or of a closed terminal is not returned. A closed terminal also
+    sends SIGHUP, whose handler sets the exit code."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -166,7 +172,7 @@ def _flush() -> OSError | None:
 def run(dodo: Path, argv: Sequence[str]) -> int:
     """Execute one command line and return its exit code."""
     began = time.monotonic()
-    gc.disable()  # planning creates many values and no cycles; `RunCommand` enables it for long runs
+    gc.disable()  # planning creates many values and no cycles; `RunCommand` enables collection again for long runs
     try:
         line, names = read(argv), dodo_file.namespace(dodo)
         recall = _recall(dodo, line, names)
@@ -225,9 +231,10 @@ def _refused_by_doit() -> tuple[type[Exception], ...]:
 
 
 def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay | None:
-    """Return the replay of a command line; None if its answer depends on more than `Replay` records.
+    """Return the `Replay` that replays or records a command line's answer; None if there must be none.
 
-    It does if tasks of the user are selected, an option other than -n is given, or `remeasure=` or `retry=`."""
+    The answer must depend only on inputs that `Replay` records. It depends on more if one of the user's tasks is
+    selected, or if `remeasure=`, `retry=` or an option other than -n is given."""
     if not line.plain or {"remeasure", "retry"} & set(line.variables):
         return None
     words, own = line.words or dodo_file.default_words(names), dodo_file.task_names(names)

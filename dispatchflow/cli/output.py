@@ -1,4 +1,4 @@
-"""Print to standard output, which may be closed, on a full disk, or a closed terminal."""
+"""Print to standard output, and report a closed pipe, a closed terminal or a full disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class OutputLost(DispatchflowError):
     """Standard output cannot be written.
 
-    The exit code is that of a program that the system ends for the same reason, by SIGPIPE or SIGHUP."""
+    For a closed pipe or terminal, the exit code is that of a program that the system ends by SIGPIPE or SIGHUP."""
 
     def __init__(self, error: OSError) -> None:
         hint = "What was finished is recorded; the next run goes on."
@@ -32,7 +32,7 @@ class OutputLost(DispatchflowError):
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Convert each OSError of the `with` block to OutputLost: the block writes to standard output only.
+    """Convert an OSError in the `with` block, which must only write to standard output, to OutputLost.
 
     Raises:
         OutputLost: an OSError was raised.

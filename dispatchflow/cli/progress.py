@@ -59,7 +59,7 @@ class Progress:
                 self._print(f"{number} {stage} {name}  {units.seconds(cost_s)}")
 
     def reused(self, stage: str, name: str) -> None:
-        """Count a stage that needed no execution, because its key had a record (early cutoff)."""
+        """Count a stage that needed no execution, because the store had a record for its key."""
         with self._lock:
             self._advance(stage)
 
@@ -84,18 +84,18 @@ class Progress:
                 self._tasks[stage] = self._live.add_task(stage, total=count, name="")
 
     def say(self, line: str, seldom: bool = False) -> None:
-        """Print a line; with `seldom` only if nothing was printed for `_SILENCE_S`."""
+        """Print a line; with `seldom` only if nothing was printed for `_SILENCE_S` seconds."""
         with self._lock:
             if not seldom or time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()
                 self._print(line)
 
     def block(self, trial: Trial, undecided: int) -> None:
-        """Report the end of one block of a measurement; `undecided` measurements continue."""
+        """Report the end of a measurement's block; `undecided` is the number of measurements that continue."""
         with self._lock:
             number, most = len(trial.blocks_ns), trial.protocol.blocks
             if self._live is not None:
-                # The bar counts blocks of cases only. A decided case advances it by the blocks that it does not need.
+                # The bar counts only blocks of cases. The last block of a case also counts for those not needed.
                 ahead = 0 if trial.what != "case" else 1 if trial.outcome is None else 1 + most - number
                 self._live.update(self._tasks["profile"], advance=ahead, name=f"block {number} of {trial.label}")
             elif time.monotonic() - self._spoke_at > _SILENCE_S:

@@ -2,7 +2,7 @@
 
 A skip is a requested combination that is not possible.
 
-Only selected cases with pending stages become doit tasks later: building a task costs more than checking a case.
+Later, only selected cases with pending stages become doit tasks: building a task costs more than checking a case.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Selection:
 def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
     """Return the cases and tasks that these words name; without words, all cases for the stage `profile`.
 
-    A word that matches only skips selects no case.
+    A word that matches only skips selects no case. `foreign` are the names of the user's own tasks, `commands` those of
+    all commands.
 
     Raises:
         NothingMatched: a pattern or a case's name matches neither cases nor skips; the facts list what exists.

@@ -39,8 +39,8 @@ def text(workspace: Workspace, chains: Sequence[CaseState]) -> str:
     """Return the tables of all cases that have sites, or their rows in the format of `format=`.
 
     Raises:
-        SpecError: `sort=` is no column.
-        NothingMatched: no site has the kernel of `kernel=`.
+        SpecError: `sort=` names no column.
+        NothingMatched: no site has the kernel that `kernel=` names.
     """
     values = workspace.values
     found = {chain.case.name: loaded for chain in chains if (loaded := case_sites.load(workspace, chain)) is not None}
@@ -65,7 +65,8 @@ def text(workspace: Workspace, chains: Sequence[CaseState]) -> str:
 
 
 def _missing(state: StageState) -> str:
-    # An object of a finished stage may be damaged: `case_sites.load` has then reported it and dropped its record.
+    # If the stage is `made`, but its sites could not be loaded, an object in the store is damaged. `case_sites.load`
+    # has reported this and dropped the stage's record.
     return "damaged; the next run makes them" if state.state == "made" else f"{state.state}: {state.why}"
 
 

@@ -31,7 +31,7 @@ from dispatchflow.store.entries import Record
 _log = logging.getLogger(__name__)
 
 _WITH_SITES = " sites "
-"""Separates a row's identity from the key of the sites, if a view shows both."""
+"""The text between a row's identity and the key of the sites, in the identity of a view of both."""
 
 _NO_PAUSES = "DISPATCHFLOW_TESTS_NO_PAUSES"
 """The environment variable that removes the pauses between rounds, for our own tests.
@@ -91,7 +91,7 @@ class StageTasks:
             record = executor.verify(case, self.workspace.resolver.chain(case).device)
         else:
             record = executor.emit(case) if stage == "emit" else executor.compile(case)
-        if record is not None and record.run != self.workspace.run:  # another case with the same key, or early cutoff
+        if record is not None and record.run != self.workspace.run:  # another run made the record
             self.progress.reused(stage, case.name)
         else:
             self.made.add(case)
@@ -117,7 +117,7 @@ class StageTasks:
         return None if record.ok else record.reason or "failed"
 
     def prepare(self, cases: Iterable[Case]) -> None:
-        """Add all pending measurements to the session before its first block; its rounds interleave them."""
+        """Add all pending measurements to the session before its first block; rounds then interleave them."""
         new = [case for case in cases if case not in self._prepared]
         if not new:
             return
@@ -128,7 +128,7 @@ class StageTasks:
             self._calibrate(target, device, kinds)
 
     def _calibrate(self, target: Target, device: Device, kinds: Sequence[str]) -> None:
-        """Measure the unknown ceilings (highest rates) of these kinds; with `remeasure=yes`, all of them."""
+        """Measure the ceilings (highest rates) of these kinds that are unknown; all with `remeasure=yes`."""
         ceilings, anew = self.workspace.ceilings, self.workspace.settings.remeasure == "yes"
         ceilings.copy_to_store(target, device)
         if wanted := kinds if anew else ceilings.missing(target, device, kinds):
@@ -173,7 +173,7 @@ class StageTasks:
         return trials.trial(self.workspace.executor, chain, found)
 
     def _pending_trial(self, case: Case) -> Trial | None:
-        """Add the measurement of a case to the session and return it; None if impossible or not needed."""
+        """Add a case's measurement to the session and return it; None if it is impossible or not needed."""
         trial = self._trial(case)
         if trial is None or not self.workspace.resolver.chain(case)["profile"].pending:
             return None
@@ -220,9 +220,9 @@ class StageTasks:
             w.ceilings.calibrate(case.target, chain.device, self.session, kinds, spare=True)
 
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
-        """Compare runtimes on a few cases (controls), if selected cases would reuse another runtime's times.
+        """Compare two runtimes on a few cases (controls), if selected cases would reuse the other one's times.
 
-        If the runtimes' speeds differ, those cases are measured again. Returns False if there are no such cases."""
+        If the runtimes' speeds differ, those selected cases are measured again. Return False if there are none."""
         resolver, looked = self.workspace.resolver, False
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) in MEASURED]:
             looked = True
@@ -243,13 +243,13 @@ class StageTasks:
         return looked
 
     def publish(self, cases: Mapping[Case, str], chains: Sequence[CaseState]) -> list[Row]:
-        """Publish the rows of cases that were selected for a stage in `MEASURED`; return one row per case.
+        """Write the rows of cases that were selected for a stage in `MEASURED`; return the rows of all cases.
 
-        Views (`build/CASE/`) and the keys for `explain` are written for cases in `touched` or with an outdated view."""
+        For cases in `touched`, or with an outdated view (`build/CASE/`), write the view and the keys for `explain`."""
         workspace = self.workspace
         rows = self._rows(chains)
         if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):
-            # The time or the ceiling is wrong: the machine may have been slow when it was calibrated. Calibrate again.
+            # Either the time or the ceiling is wrong. The machine may have been slow during the calibration: repeat it.
             for target, device, kinds in self._places_with_ceilings():
                 workspace.ceilings.calibrate(target, device, self.session, kinds, spare=True)
             rows = self._rows(chains)

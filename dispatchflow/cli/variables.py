@@ -28,7 +28,7 @@ class Variable:
     """One variable of the command line."""
 
     group: str
-    """`cases` (which cases there are), `run` (how they run), `report` (what is shown), or a command."""
+    """`cases` (which cases exist), `run` (how they run), `report` (what is shown), or a command's name."""
     meaning: str
     parse: Callable[[str], Any] = str
     """Converts the text to the value; raises ValueError with the allowed values."""
@@ -131,12 +131,12 @@ def _number(value: str) -> float:
 
 
 def _sample(value: str) -> int | None:
-    """Return the size of a sample; None means all."""
+    """Parse the size of a sample; return None for `all`."""
     return None if value == "all" else _count(value)
 
 
 def _sites(value: str) -> tuple[int, ...] | None:
-    """Return numbers of sites; None means all."""
+    """Parse numbers of sites, such as `1,10`; return None for `all`."""
     if value == "all":
         return None
     numbers = [whole(word) for word in _words(value)]
@@ -278,7 +278,7 @@ VARIABLES: dict[str, Variable] = {
 
 
 def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
-    """Return name → value; `groups` are the groups and single variables that the command takes.
+    """Return name → value; `groups` names the groups and the single variables that the command takes.
 
     Raises:
         SpecError: a variable is unknown or not taken by this command, or a value is not allowed.
