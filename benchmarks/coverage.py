@@ -35,7 +35,7 @@ class Model:
 
     name: str
     noise: Noise
-    """Yields the deviations of a session's blocks, about 0."""
+    """A function that yields the deviation of each block of a session; the deviations are around 0."""
     session_sd: float = 0.0
     """Standard deviation of the deviation that all cases and anchors share in a session."""
     own_sd: float = 0.0
@@ -130,7 +130,8 @@ def machine(
 def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, seed: int = 1) -> dict[str, float]:
     """Return column → fraction of intervals that held, and `COLUMN width` → their median half-width.
 
-    The columns `first …` are for the first session of a machine, the others for that after `sessions` others."""
+    The columns `first …` are for the first session of a machine, the other columns for the one after `sessions`
+    sessions."""
     lot, centred = random.Random(seed), model.session_sd == model.own_sd == 0
     true_ns = 1e5 * exp(_centre(model)) if centred else None
     held: dict[str, list[bool]] = {}

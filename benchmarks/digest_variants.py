@@ -123,7 +123,7 @@ class Study:
     def staged(self, backend: str) -> Compilation:
         """Return a compilation that begins after code generation, with the base module in that phase.
 
-        There workgroup counts are known, and executables are not yet bytes. A change of the host program in this phase
+        In that phase, workgroup counts are known, and executables are not yet bytes. A change of the host program there
         leaves the executables unchanged."""
         if backend not in self._staged:
             base = self.base(backend)
@@ -145,7 +145,7 @@ class Study:
     def stripped(self, text: str) -> str:
         """Return the text with all locations unknown.
 
-        The locations are printed, because the parser gives an op without one its position in the text."""
+        Each unknown location is printed, because the parser gives an op without one its position in the text."""
         program = os.fspath(Path(self.toolchain.compiler).with_name("iree-opt"))
         argv = (program, "-", "--strip-debuginfo", "--mlir-print-debuginfo", "-o", "module.vmfb")
         return self._run(Compilation(text, ()), argv).decode()
@@ -172,7 +172,7 @@ class Variant:
     """A change of the module or of its compile, and its effect on the code digest."""
 
     moves: bool | None
-    """Whether the digest must change; None if it may."""
+    """Whether the digest must change; None if it may change or stay."""
     make: Callable[[Study, str], Compilation]
     staged: bool = False
     """Whether the variant is compared with `Study.staged`, not with `Study.base`."""
@@ -254,7 +254,7 @@ SURROUNDINGS: dict[str, dict[str, Any]] = {
 
 _RENAMED = 'hostname another-machine && test "$(uname -n)" = another-machine && exec "$0" "$@"'
 RENAME = ("/usr/bin/unshare", "--map-root-user", "--uts", "/bin/sh", "-c", _RENAMED)
-"""The command that runs a program under another host name, if users may create name spaces."""
+"""The command that runs a program under another host name; it works if users may create name spaces."""
 
 
 def _around(**changed: Any) -> Variant:

@@ -44,14 +44,18 @@ def _kind(entry: str) -> str:
 
 
 def change(before: bytes, after: bytes) -> str:
-    """Return what `moved`, or `=` if the code digests are equal; fail if digests and entries do not agree."""
+    """Return the kinds of entries that differ (`moved`), or `=` if the code digests are equal.
+
+    Assert that the digests are equal if and only if all entries are equal."""
     same = vmfb.inspect(before).code_digest == vmfb.inspect(after).code_digest
     assert same == (not moved(before, after)), "the digest is of the entries, all of them"
     return "=" if same else moved(before, after)
 
 
 def programs(study: Study) -> dict[str, str]:
-    """Return modules for a comparison of releases: the study's own, and some that dispatchflow emits."""
+    """Return name → module's text for a comparison of releases.
+
+    Two modules are the study's own; the others are emitted by dispatchflow."""
     words: dict[str, dict[str, Any]] = {
         "matmul f32": {"dtype": "f32"},
         "matmul f32, both transposed": {"dtype": "f32", "layout": "nn"},

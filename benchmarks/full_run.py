@@ -1,4 +1,4 @@
-"""Measure runs that compile and measure: the time spent outside the tools, and the blocks of cases."""
+"""Benchmark complete runs: the time that they spend outside the tools, and the blocks that they need."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ def cold(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
 
 
 def full(folder: Path, cases: int, protocol: str) -> Iterator[CommandLine]:
-    """Run the stages one by one for our own CPU time, then together for the share outside the tools."""
+    """Yield lines on complete runs with nothing in the store.
+
+    The stages run one by one to measure our own CPU time in each. Then all stages run together to measure the share of
+    the time that is spent outside the tools."""
     project = _project(folder / "stages", cases)
     before = _observed(project, folder, "plan")["own_cpu_s"]
     for stage in STAGES:
@@ -98,7 +101,7 @@ def _observed(project: Path, folder: Path, *words: str) -> Mapping[str, Any]:
 
 
 def _measurements(project: Path, protocol: str) -> Iterator[CommandLine]:
-    """Yield a line on the blocks and seconds of each measurement, without calibration."""
+    """Yield a line on the numbers of blocks and the seconds of all measurements, without calibration."""
     with sqlite3.connect(project / ".dispatchflow/records.sqlite") as database:
         query = (
             "select status, count(*), sum(cost_s) from measurement join block on measurement = measurement.id "

@@ -174,9 +174,10 @@ def _rounded(array: Any, digits: int) -> Any:
 def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
     """Return the smallest size down to which none of these errors is missed; None if some are missed at 1.
 
-    Each error is a function of a size that returns whether the error is found. The first `_FIRST` errors are planted at
-    every size. Then all errors are planted, half of them at the smallest remaining size; if one is missed, the next
-    larger size is tried."""
+    Each error is a function that takes a size and returns whether the error is found. The first `_FIRST` errors are
+    planted at size 1, 1/2, 1/4, … until one is missed. Then all errors are planted: half of them at the smallest size
+    at which none was missed, the others at this and larger sizes. If one is missed, this step is repeated with the next
+    larger size."""
     first = errors[:_FIRST]
     missed = (at for at in range(_LEVELS) if not all(error(2.0**-at) for error in first))
     level = next(missed, _LEVELS) - 1

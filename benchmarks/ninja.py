@@ -1,9 +1,9 @@
 """Write the graph of a plan as a ninja build in which everything is up to date.
 
-The nodes are the plan's: a case's module, the two outputs of its compile, the results of verification and measurement,
-a shape's inputs and expected results, the tools. The command lines are the plan's too; ninja compares them as
-dispatchflow compares keys. The command lines are equal for all cases. Therefore one small run gives ninja's hash of
-each, with which the log of a large graph is written.
+The nodes are files of the plan: a case's module, the two outputs of its compile, the results of verification and
+measurement, a shape's inputs and expected results, and the tools. The command lines are those of the plan; ninja
+compares them as dispatchflow compares keys. All cases have the same command lines. Therefore one small run of ninja
+gives its hash of each command line, with which the log of a large graph is written.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from benchmarks.timing import DISPATCHFLOW, DOIT, CommandLine, Cost, pairs, peak
 from dispatchflow.project.workspace import Workspace
 
 RATIO, WALL_S, PEAK_BYTES, ONE_S = 2.5, 0.5, 150e6, 0.3
-"""Limits: ratio to ninja; time and memory for 10,000 cases; time for one of 10,000 cases."""
+"""The limits: ratio to ninja's time; time and memory for 10,000 cases; time for one case of 10,000."""
 ANEW_RATIO = 5
-"""Limit of the ratio to ninja if everything is planned again, from 10,000 cases on."""
+"""The limit of the ratio to ninja's time if 10,000 or more cases are all planned again."""
 
 
 def noop(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:

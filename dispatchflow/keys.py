@@ -64,15 +64,15 @@ def key_of(kind: str, ingredients: Mapping[str, Ingredient]) -> Key:
 _STAND_INS = 30
 """The largest number of strings for which `Form` uses a template.
 
-To find the places of the strings in the encoding, `Form` encodes stand-ins: each is another control character, repeated
-to the length of its string. ASCII has 31 control characters besides NUL."""
+A template is an encoding with places for the strings. To find these places, `Form` encodes stand-ins for the strings:
+each is a different control character, repeated to the length of its string. ASCII has 31 of them besides NUL."""
 
 
 class Form:
     """Compute many keys of one kind whose ingredients differ only in some strings.
 
-    `form.key(x, y)` equals `key_of(kind, ingredients(x, y))`, but the other ingredients, which may be long, are encoded
-    only once for strings of the same lengths."""
+    `form.key(x, y)` equals `key_of(kind, ingredients(x, y))`. The other ingredients, which may be long, are encoded
+    only once for all strings of the same lengths."""
 
     def __init__(self, kind: str, ingredients: Callable[..., Mapping[str, Ingredient]]) -> None:
         self.kind, self.ingredients = kind, ingredients

@@ -11,8 +11,8 @@ from dispatchflow.planning import sweep_words
 from dispatchflow.planning.location import Location
 from dispatchflow.planning.shapes import classes, classes_of
 
-# Names in BLAS, ONNX, PyTorch and TensorFlow, separated by spaces → operation, and value of `kind` if it has one. A
-# name that is itself a value of `kind`, such as `relu`, needs no entry.
+# Names in BLAS, ONNX, PyTorch and TensorFlow, separated by spaces → operation, and a value of its option `kind` if it
+# has one. A name that is itself a value of `kind`, such as `relu`, needs no entry.
 _FIELD = {
     "gemm mm dot linear dense fully_connected": "matmul",
     "bmm batch_gemm batched_gemm batched_matmul": "batch_matmul",
@@ -122,9 +122,13 @@ def by_field(word: str, place: Location) -> str:
 
 
 def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return operation → word → its values that the operation takes, as one text.
+    """Return operation → word → those values in `words` that the operation takes, as one text.
 
-    An operation that takes no value of a word is left out."""
+    An operation that takes none of a word's values is left out.
+
+    Raises:
+        SpecError: no operation takes a value; the error has `facts`.
+    """
     written = {word: sweep_words.values(word, words[word]) for word in _NARROWING if word in words}
     for word, values in written.items():
         for value in values:
@@ -159,7 +163,7 @@ def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str
 
 
 def _preferred(names: list[str]) -> list[str]:
-    """Return the operations that dims alone may choose (`Operation.by_dims`); if there are none, all."""
+    """Return those operations that may be inferred from dims (`Operation.by_dims`); all if there are none."""
     return [name for name in names if OPERATIONS[name].by_dims] or names
 
 

@@ -48,7 +48,7 @@ class Location:
 
     @property
     def folder(self) -> str:
-        """The directory to which paths are relative.
+        """The description, for messages, of the directory to which paths are relative.
 
         doit changes into the directory of dodo.py, also with -k and -f."""
         return "the directory of dodo.py, or to -d if given" if self._is_line else "the spec's directory"

@@ -51,8 +51,8 @@ def entries(wanted: list[str], content: bytes, name: str, place: Location, impor
                 "the functions of bytecode cannot be listed", facts, f"Name one: {place.spelt('function', 'main')}."
             )
         return public
-    for entry in wanted if public else ():  # empty for bytecode, which is not read here
-        if entry not in public and not mentions(text, entry):  # if it is only mentioned, the stage `emit` decides
+    for entry in wanted if public else ():  # for bytecode, `public` is empty and nothing can be checked
+        if entry not in public and not mentions(text, entry):  # a name that the text mentions: `emit` checks it later
             facts = {"spec": place.at("function"), "file": name, "functions": ", ".join(public)}
             raise SpecError(f"no public function '{entry}'", facts, suggestion(entry, public))
     return wanted

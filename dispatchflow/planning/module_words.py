@@ -107,8 +107,8 @@ def of_file(
 ) -> list[Module]:
     """Return a module for each named function of one file, or for every public one if none is named.
 
-    `title` is the module's name in the names of cases. Its results are compared with those of `library`, if given.
-    `problem` says why the inputs are unknown; None if they are known.
+    `title` stands for the module in the names of cases. The module's results are compared with those of `against` or
+    `library`, if one is given. `problem` says why the inputs are unknown; None if they are known.
 
     Raises:
         SpecError: the file cannot be read, or a function is missing.
@@ -147,7 +147,7 @@ def listed(written: str | list[str] | None) -> list[str]:
 
 
 def file(name: str, word: str, place: Location, read: Read) -> tuple[File, bytes]:
-    """Return a file that is a value of a sweep's `word`, and the content of the file.
+    """Read the file `name`, which is a value of a sweep's `word`; return the file and its content.
 
     Raises:
         SpecError: the file cannot be read.
@@ -235,7 +235,7 @@ def _input(text: str, place: Location, read: Read) -> Input:
     at = place.at("inputs")
     kind, equals, value = (part.strip() for part in text.partition("="))
     if not equals and (kind.startswith("@") or is_number(kind) or kind in RECIPES or ranges.bounds(kind)):
-        kind, value = "", kind  # the function or the file has the type
+        kind, value = "", kind  # the type is known from the function or the file
     if kind and not (module.is_scalar(kind) or module.shape_of(kind)):
         facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
         raise SpecError(f"'{kind}' is not a type", facts, _several(place))

@@ -145,9 +145,10 @@ def parse(
 
 
 def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return one table for each operation of a sweep, because operations have different words.
+    """Return the table `{"operation": name}` for each operation of a sweep, `[{}]` if there is none.
 
-    A sweep of files needs no `operation`: it is `module`."""
+    Each operation becomes a sweep of its own, because operations have different words. If a sweep has `file` or
+    `suite`, its operation is `module` by default."""
     written = table.get("operation", Module.name if {"file", "suite"} & set(table) else None)
     words = sweep_words.listed(written) if isinstance(written, str | list) else []
     return [{"operation": word} for word in dict.fromkeys(map(str, words))] or [{}]

@@ -50,7 +50,7 @@ class Plan:
     noisy: dict[Case, float] = field(default_factory=dict)
     """Case → relative half-width of its median's interval above which its row is noisy.
 
-    It has the cases of sweeps with `noisy` only. If several such sweeps have a case, the smallest value counts."""
+    It contains only cases of sweeps that set `noisy`. If several such sweeps have a case, the smallest value counts."""
 
 
 def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
@@ -106,7 +106,8 @@ def check_tags(sweeps: Iterable[Sweep], tags: Sequence[str]) -> None:
 def _check_name(case: Case, known: dict[str, Case], place: str) -> None:
     """Check that no case of another module has this case's name, because the two would share rows.
 
-    Names can collide, because they contain neither the inputs nor the directory."""
+    Names can be equal, because they contain neither the inputs nor the directory. `known` is name → case; this case is
+    added."""
     if type(case.operation) is Module and known.setdefault(case.name, case) != case:
         facts = {"spec": place, "name": case.name, "file": case.operation.source.path}
         raise SpecError(
@@ -159,7 +160,7 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
 def _flag_conflict(tuning: Tuning, extra: flags.Flags) -> str | None:
     """Return why extra flags conflict with the tuning's flags; None without a conflict.
 
-    Such flags are refused, because the compiler's dump does not always show the conflict."""
+    A case with such flags is skipped, because the compiler's dump does not always show the conflict."""
     flag = flags.shared(tuning.flags, extra) if extra else None
     return flag and f"{flag} is set by {tuning.name}; another one after it would override it"
 

@@ -17,12 +17,12 @@ class Shape:
 
     sizes: tuple[int, ...]
     options: tuple[tuple[str, str | int], ...] = ()
-    """The operation's options that belong to this shape; the others are swept."""
+    """(option, value) for each option that this shape fixes; the other options are swept."""
     what: str = ""
     """The layer or purpose of the shape."""
 
     def chosen(self, words: Sequence[str], values: Sequence[str | int]) -> tuple[str | int, ...]:
-        """Return a value for each of these options: the shape's own if it has one, else that of `values`."""
+        """Return a value for each option in `words`: the shape's own if it has one, else that in `values`."""
         own = dict(self.options)
         return tuple(own.get(word, value) for word, value in zip(words, values, strict=True))
 
@@ -35,7 +35,7 @@ class ShapeClass:
     reason: str
     source: str
     shapes: Mapping[str, tuple[Shape, ...]]
-    """The shapes of each operation that has the class."""
+    """Operation → its shapes in this class; only operations that have the class."""
 
 
 @cache
@@ -57,7 +57,7 @@ def classes() -> dict[str, ShapeClass]:
 
 
 def classes_of(operation: str) -> dict[str, tuple[Shape, ...]]:
-    """Return class's name → its shapes for one operation; other classes are left out."""
+    """Return name → shapes for one operation, for each class that has shapes for it."""
     return {name: known.shapes[operation] for name, known in classes().items() if operation in known.shapes}
 
 

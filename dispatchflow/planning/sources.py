@@ -70,7 +70,7 @@ class Sources:
     def known_failures(self) -> list[KnownFailure]:
         """Return the known failures in the specs.
 
-        They count also if the command line describes a sweep, which then replaces those of the specs.
+        They also apply if the command line describes a sweep of its own, which replaces only the sweeps of the specs.
 
         Raises:
             SpecError: an entry is wrong.
@@ -194,8 +194,8 @@ class _Reader:
     _plainer: dict[str, bool] = field(default_factory=dict)
     """Path up to its last `..` → whether each `folder/..` in it may be removed as text.
 
-    After a symbolic link, the path without `folder/..` is another file. The answers are cached, because a suite may
-    have many paths."""
+    If `folder` is a symbolic link, the path without `folder/..` names another file. The answers are cached, because a
+    suite may have many paths."""
 
     def __call__(self, name: str) -> tuple[str, bytes]:
         path = self.folder / name

@@ -40,7 +40,7 @@ class Lacking:
 
 
 class _NotUnderstood(Exception):
-    """The error for a wrong flag file, which fails only the cases of its folder."""
+    """The error for a wrong flag file; only the cases of that file's folder fail."""
 
 
 def modules(
@@ -51,7 +51,7 @@ def modules(
     If a flag is not understood, the folder's modules have the reason in `Module.problem`, and their cases fail.
 
     Raises:
-        SpecError: no folder matches, or a word is given that the flag files decide.
+        SpecError: no folder matches, or the sweep has a word in `_BY_FLAGS` or a wrong `rtol` or `reference`.
     """
     for word in _BY_FLAGS:
         if getattr(words, word) is not None:
@@ -97,7 +97,11 @@ def _of_folder(
 
 
 def _given(text: str, folder: str, place: Location, read: Read) -> tuple[Given, str | None]:
-    """Return the inputs, results and weights of a flag file, and the function that it names."""
+    """Return the inputs, results and weights in a flag file, and the function that it names, if any.
+
+    Raises:
+        _NotUnderstood: a flag is unknown, or its value is wrong.
+    """
     inputs, expected, weights = list[Input](), list[File | str](), list[Parameters]()
     function = None
     for flag in flag_file.parse(text):
@@ -146,7 +150,8 @@ def _short(error: SpecError) -> str:
 def _matching(pattern: str, place: Location, read: Read) -> list[str]:
     """Return the folders that a pattern matches.
 
-    A folder that is named without a pattern and has neither module nor flags stands for the folders directly in it."""
+    If `pattern` is the plain name of a folder without a module and a flag file, it stands for the folders directly in
+    that folder."""
     root = "/" if pattern.startswith("/") else ""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]  # `..` stays: it may follow a link
     pattern = root + "/".join(parts) or "."
@@ -215,6 +220,8 @@ def _test_in(folder: str, read: Read) -> tuple[str | None, str | None]:
 
 
 def _one(files: Sequence[str], usual: str, endings: tuple[str, ...]) -> str | None:
-    """Return the file of the usual name, or the only one with one of these endings; None if neither."""
+    """Return the file with the usual name, else the only file with one of these endings.
+
+    None if there is neither."""
     found = [file for file in files if file.endswith(endings) and not file.startswith(".")]
     return usual if usual in files else found[0] if len(found) == 1 else None

@@ -28,7 +28,7 @@ from dispatchflow.units import whole
 
 AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "flags", "provider", "cache")
 MODULE = ("file", "suite", "function", "inputs", "parameters", "expected", "reference", "rtol", "name")
-"""The words of a sweep of a user's modules. `AXES` has those of a sweep of operations, but no sizes."""
+"""The words that only a sweep of users' modules may have."""
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ def takes(operation: type[Operation], word: str, value: str) -> bool:
 
 
 def listed(value: Any) -> list[Any]:
-    """Return a word or a list of words as a list; commas separate words too, as on a command line."""
+    """Return a text or a list of texts as a list of words, which commas and spaces separate."""
     items = value if isinstance(value, list | tuple) else [value]
     split = (item.replace(",", " ").split() if isinstance(item, str) else [item] for item in items)
     return [word for words in split for word in words]
@@ -153,7 +153,7 @@ def signatures(written: Any, operation: type[Operation], place: str) -> tuple[Si
 
 
 def _type_words(written: str | list[str]) -> list[str]:
-    """Split words at commas, except those within a spelling such as `f16,f16->f32`."""
+    """Split a text into words at commas and spaces, but not at commas in a word such as `f16,f16->f32`."""
     words: list[str] = []
     for item in written if isinstance(written, list) else [written]:
         for word in re.split(r"[;\s]+", re.sub(r"\s*(,|->)\s*", r"\1", item.strip())):
