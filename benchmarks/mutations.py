@@ -11,7 +11,7 @@ table has one line per operation and type:
   The column has the change of a result, as a fraction of its Σ|terms|, above which no error is missed.
 - lost or doubled: an element of an operand counts zero times or twice, in a single result or in all results. The
   columns have the fraction of these errors that is detected.
-- digits: an operand is rounded to a number of binary digits, for 16 neighbouring results. The column has the largest
+- digits: an operand is rounded to a number of binary digits, for 16 neighboring results. The column has the largest
   number with which this error is detected at every place.
 
 Correct results are those of the reference, rounded to the result's type; they do not have a kernel's own rounding.
@@ -154,7 +154,9 @@ class Subject:
         return Planted(share, found) if share else None
 
     def digits(self, index: int, count: int, starts: Sequence[int]) -> bool:
-        """Return whether rounding an operand to `count` digits is detected in each of these runs of results."""
+        """Return whether rounding an operand to `count` binary digits is detected at each place.
+
+        A place is a group of neighboring results; `starts` are the indices of their first results."""
         wrong = []
         for side in self.sides:
             operands = [_rounded(array, count) if i == index else array for i, array in enumerate(side.operands)]
@@ -233,7 +235,9 @@ def _percent(planted: Sequence[Planted]) -> str:
 
 
 def _digits(subject: Subject, index: int, starts: Sequence[int]) -> str:
-    """Return `24→22`: rounding to 22 of 24 digits is detected in all these runs of results."""
+    """Return `24→22` if rounding to 22 of 24 digits, but not to 23, is detected at all places `starts`.
+
+    For an operand of integers, return a dash."""
     element = subject.operation.operands()[index].type.element
     if not element.is_float:
         return "–"

@@ -92,7 +92,7 @@ class Dispatch:
 
 @lru_cache(maxsize=64)
 def _module(operation: Operation, syntax: Release, attribute: str, region: bool = False) -> str:
-    """Emit the module; cached, because most tunings of an operation differ only in the text before it."""
+    """Emit the module; cached, because most tunings of an operation only change the text before it."""
     body = operation.body_for(syntax, attribute)
     body = _in_region(body, attribute.strip(" {}"), operation.result().mlir) if region else body
     arguments = ", ".join(
@@ -128,7 +128,7 @@ def program_digest(program: Workload) -> Digest:
 
 
 def _in_region(body: str, attribute: str, result: str) -> str:
-    """Wrap the op with this attribute and all ops after it in a separate dispatch."""
+    """Wrap the op with `attribute`, and all ops after it, in a dispatch region; `result` is its type."""
     lines = body.splitlines()
     first = next(i for i, line in enumerate(lines) if attribute in line)
     *inner, last = lines[first:]

@@ -58,7 +58,7 @@ class KnownFailure:
     """One entry: which cases fail, with which releases, at which stage, and with which message."""
 
     match: Match
-    """(word, patterns): each word of the case must match one of its patterns."""
+    """(word, patterns) of each condition: the case's value for the word must match one of the patterns."""
     toolchain: str
     """Bounds on the compiler's release, such as `>=3.11, <3.14`; all must hold."""
     stage: str
@@ -122,7 +122,7 @@ def _fits(case: Case, word: str, patterns: Sequence[str]) -> bool:
 
 
 def _matches(value: str, pattern: str) -> bool:
-    """Return whether a value matches; `>128` compares numbers, `!%4` means not a multiple of 4."""
+    """Return whether a value matches a pattern; `>128` compares numbers, `!%4` is not a multiple of 4."""
     if pattern[0] in "<>" and value.isdecimal():
         return _within(pattern, (int(value),))
     if (divisor := _NO_MULTIPLE.fullmatch(pattern)) and value.isdecimal():
@@ -192,7 +192,7 @@ class KnownFailures:
                 yield entry
 
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
-        """Return the entries that match a case's operation, target and tuning, each with its other patterns.
+        """Return the entries that match a case's operation, target and tuning, each with its other conditions.
 
         The result is cached, because thousands of cases have few combinations of operation, target and tuning."""
         kind = case.operation.name, case.target.name, case.tuning.name

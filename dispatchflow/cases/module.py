@@ -37,7 +37,7 @@ _READING_PASS = re.compile(r"preprocessing_pipeline<\"[^\"]*?([\w-]*(?:file|path
 BUFFER_VIEW = "!hal.buffer_view"
 """The MLIR type of a tensor whose sizes and element type are known at run time only."""
 SAME_CODE = "the reference is the same code"
-"""The reason why a result is not compared with a reference that is the same code."""
+"""The reason for no comparison if the reference is compiled to the same code as the module."""
 _SCALAR = re.compile(r"index|[fi]\d+|bf16")
 _SIZES = re.compile(r"(?:tensor<)?((?:(?:\d+|\?)x)*)[^!\d?].*")
 
@@ -73,7 +73,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One argument of a function: a recipe, a literal (`0.5`, `1 2 3`) or a file, perhaps with a type."""
+    """One argument: a recipe (`random`), a literal (`0.5`, `1 2 3`) or a file, perhaps with a type."""
 
     type: str | None
     value: str | None
@@ -152,7 +152,7 @@ class Module(Workload):
 
     @property
     def parameter_values(self) -> tuple[str, ...]:
-        """The values of the runtime's option `--parameters=` in a tool's working directory."""
+        """The values of the runtime's option `--parameters=`, for a tool that runs in its working directory."""
         named = zip(self.parameters, self.parameter_names, strict=True)
         return tuple(parameters.value(item.scope, name) for item, name in named)
 

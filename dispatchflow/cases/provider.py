@@ -78,7 +78,7 @@ def program_of(library: Library, workload: Workload) -> LibraryProgram:
 def call_text(library: Library, operation: Operation) -> str:
     """Return Python text that defines a function `main` of the operands.
 
-    Equal calls have equal bytes: the text has no names, and only the sizes that the call needs."""
+    Equal calls give equal texts: the text does not contain the case's name, and only the sizes that the call needs."""
     names = ", ".join(f"x{i}" for i in range(len(operation.operands())))
     value = library.whole.format(value=operation.library_call(library))
     return f"{library.imports}\n\n\ndef main({names}):\n    return {value}\n"

@@ -2,7 +2,7 @@
 
 The measured module is the vmfb that was verified; the emitted module imports its function. At the first call, during
 the warm-up, the emitted module copies the inputs until the copies fill twice the last-level cache. Each later call uses
-the next copy."""
+the next copy. A rotation is the measured function with the inputs to copy and the number of their copies."""
 
 from __future__ import annotations
 

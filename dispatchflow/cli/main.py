@@ -48,8 +48,7 @@ _running = False
 def command() -> None:
     """Execute `dispatchflow …` like `doit …`, without importing doit if doit would only load ./dodo.py.
 
-    The words in `_BOTH` name commands of ours and of stock doit: `dispatchflow help WORD` explains ours, `doit help
-    WORD` stock doit's."""
+    Only for a word in `_BOTH`, `dispatchflow help WORD` differs from `doit help WORD`."""
     _interruptible()
     try:
         if sys.argv[1:] == ["--version"]:
@@ -76,7 +75,7 @@ def _only_loads(words: Sequence[str]) -> bool:
     """Return whether stock doit would only load ./dodo.py.
 
     It would do something else if there is an option, a command in `_STOCK`, or a configuration of doit that may name
-    another dodo file. `help` with a word in `_BOTH` is our command."""
+    another dodo file. `help` followed by a word in `_BOTH` counts as our command, not as one in `_STOCK`."""
     ours = len(words) == 2 and words[0] == "help" and words[1] in _BOTH
     if any(word.startswith("-") or (word in _STOCK and not ours) for word in words) or Path("doit.cfg").exists():
         return False
@@ -231,10 +230,10 @@ def _refused_by_doit() -> tuple[type[Exception], ...]:
 
 
 def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay | None:
-    """Return the `Replay` that replays or records a command line's answer; None if there must be none.
+    """Return the `Replay` of a command line's answer; None if the answer must not be replayed.
 
-    The answer must depend only on inputs that `Replay` records. It depends on more if one of the user's tasks is
-    selected, or if `remeasure=`, `retry=` or an option other than -n is given."""
+    An answer may be replayed if it depends only on inputs that `Replay` records. It depends on more if one of the
+    user's tasks is selected, or if `remeasure=`, `retry=` or an option other than -n is given."""
     if not line.plain or {"remeasure", "retry"} & set(line.variables):
         return None
     words, own = line.words or dodo_file.default_words(names), dodo_file.task_names(names)

@@ -32,7 +32,7 @@ class OutputLost(DispatchflowError):
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Convert an OSError in the `with` block, which must only write to standard output, to OutputLost.
+    """Raise OutputLost for an OSError in the `with` block, which must only write to standard output.
 
     Raises:
         OutputLost: an OSError was raised.

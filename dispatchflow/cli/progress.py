@@ -95,7 +95,7 @@ class Progress:
         with self._lock:
             number, most = len(trial.blocks_ns), trial.protocol.blocks
             if self._live is not None:
-                # The bar counts only blocks of cases. The last block of a case also counts for those not needed.
+                # The bar counts only blocks of cases. A case's last block also counts the blocks that it did not need.
                 ahead = 0 if trial.what != "case" else 1 if trial.outcome is None else 1 + most - number
                 self._live.update(self._tasks["profile"], advance=ahead, name=f"block {number} of {trial.label}")
             elif time.monotonic() - self._spoke_at > _SILENCE_S:

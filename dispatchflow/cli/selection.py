@@ -31,7 +31,7 @@ class Selection:
     skips: dict[Skip, None] = field(default_factory=dict)
     """The selected combinations that the plan skips."""
     foreign: list[str] = field(default_factory=list)
-    """The names of the user's own tasks."""
+    """The names of the selected tasks of the user's own."""
 
     def last_stage(self) -> dict[Case, str]:
         """Return case → its last selected stage."""

@@ -31,7 +31,7 @@ from dispatchflow.store.entries import Record
 _log = logging.getLogger(__name__)
 
 _WITH_SITES = " sites "
-"""The text between a row's identity and the key of the sites, in the identity of a view of both."""
+"""The text before the key of the sites in a view's identity, which begins with the row's identity."""
 
 _NO_PAUSES = "DISPATCHFLOW_TESTS_NO_PAUSES"
 """The environment variable that removes the pauses between rounds, for our own tests.
@@ -50,7 +50,7 @@ class StageTasks:
         self.touched: set[Case] = set()
         """Cases with a stage for which `run` was called."""
         self.made: set[Case] = set()
-        """Cases with a stage that this invocation executed; others reused a record of another case or process."""
+        """Cases with a stage that this invocation executed; all stages of the other cases reused records."""
         self.stopped: Exception | None = None
         self.broken: set[str] = set()
         """Names of the cases whose stage ended by an exception in dispatchflow."""
@@ -155,7 +155,7 @@ class StageTasks:
         return Session(w.bench, w.toolchain, w.run, self.progress.block, w.resolver.reuse.refusal, pauses=pauses)
 
     def _trial(self, case: Case) -> Trial | None:
-        """Return the measurement of a case; None if the case cannot be measured."""
+        """Verify a case if necessary and return its measurement; None if the case cannot be measured."""
         before = self.workspace.resolver.chain(case)["compile"]
         found = self.workspace.executor.artifacts(case, expected=False)
         chain = self.workspace.resolver.chain(case)
@@ -220,9 +220,9 @@ class StageTasks:
             w.ceilings.calibrate(case.target, chain.device, self.session, kinds, spare=True)
 
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
-        """Compare two runtimes on a few cases (controls), if selected cases would reuse the other one's times.
+        """Compare runtimes on a few cases (controls), if selected cases would reuse another runtime's times.
 
-        If the runtimes' speeds differ, those selected cases are measured again. Return False if there are none."""
+        If the speeds differ, those selected cases are measured again. Return False if no case would reuse times."""
         resolver, looked = self.workspace.resolver, False
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) in MEASURED]:
             looked = True

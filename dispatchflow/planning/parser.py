@@ -72,7 +72,9 @@ class Sweep:
     providers: tuple[str, ...]
     caches: tuple[str, ...]
     noisy: float | None
-    """The relative half-width of a median's interval above which its row is noisy; None for the default."""
+    """A row is noisy if the relative half-width of its median's interval is above this limit.
+
+    None stands for the default limit."""
     tags: tuple[str, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]

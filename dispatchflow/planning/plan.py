@@ -48,7 +48,7 @@ class Plan:
     skips: tuple[Skip, ...]
     notes: tuple[str, ...]
     noisy: dict[Case, float] = field(default_factory=dict)
-    """Case → relative half-width of its median's interval above which its row is noisy.
+    """Case → limit: a row is noisy if the relative half-width of its median's interval is above it.
 
     It contains only cases of sweeps that set `noisy`. If several such sweeps have a case, the smallest value counts."""
 

@@ -28,7 +28,7 @@ def untiled(operation: Operation) -> str | None:
 
 
 def ignored(pipeline: str, translation: str, configuration: str, applied: Applied) -> str | None:
-    """Return how the applied configurations differ from the requested one; None if an op has all of it."""
+    """Return how the applied configurations differ from the requested one; None if an op has that one."""
     for executable in applied.executables:
         if (executable.pipeline, executable.translation) == (pipeline, translation) and any(
             found == configuration for _, found in executable.configurations
