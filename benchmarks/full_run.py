@@ -71,7 +71,7 @@ def cold(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
 
 
 def full(folder: Path, cases: int, protocol: str) -> Iterator[CommandLine]:
-    """Yield lines on complete runs with nothing in the store.
+    """Yield lines on complete runs of projects that have no results yet.
 
     The stages run one by one to measure our own CPU time in each. Then all stages run together to measure the share of
     the time that is spent outside the tools."""

@@ -40,7 +40,7 @@ _SIZES = re.compile(r"\d+(?:x\d+)*")
 
 
 def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
-    """Return the one operation that has these dims and the options among `words`.
+    """Return the one operation that has these dims and the options that `words` names.
 
     If several operations fit, those that take all values in `words` (of options, element types and layouts) are
     preferred. If several are left, those without other dims are preferred.
@@ -80,7 +80,7 @@ def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str
     classes, or none of a word's values, is left out.
 
     Raises:
-        SpecError: no operation has a class or a value, or sizes such as `64x80` fit several operations or none.
+        SpecError: no operation has one of the classes or values, or sizes fit several operations or none.
     """
     narrowing = [f"{word}={value}" for word, value in words.items() if word in _NARROWING]
     named = dict.fromkeys(written.replace(",", " ").split())

@@ -50,7 +50,7 @@ class Location:
     def folder(self) -> str:
         """The description, for messages, of the directory to which paths are relative.
 
-        doit changes into the directory of dodo.py, also with -k and -f."""
+        For a word of the command line, this is the directory of dodo.py: doit changes into it, also with -k and -f."""
         return "the directory of dodo.py, or to -d if given" if self._is_line else "the spec's directory"
 
     @property

@@ -12,8 +12,8 @@ from dispatchflow.tunings.api import GIVEN, Applied, Tuning, TuningFile, configu
 from dispatchflow.workload import Workload
 
 _SHOWN = 3
-# These flags print the module after the pass that applies the file, when ops have only the file's configurations. The
-# finally applied configurations do not show where they come from: the compiler's own choice may equal the file's.
+# These flags print the module after the pass that applies the file, before the compiler itself chooses configurations.
+# The finally applied configurations do not show where they come from: the compiler's choice may equal the file's.
 _WITNESS = ("--mlir-print-ir-after=iree-codegen-materialize-user-configs", f"--mlir-print-ir-tree-dir={GIVEN}")
 _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*')
 

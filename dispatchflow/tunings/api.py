@@ -87,10 +87,10 @@ class Tuning:
     """A request to the compiler about lowering. It may change speed, never results."""
 
     family: ClassVar[str]
-    """The family's word in a spec; equal to the name of its file."""
+    """The family's word in a spec; equal to the name of its file without `.py`."""
 
     form: ClassVar[str] = ""
-    """The form of the tunings' names (`split_k_SLICES`), for users; empty if the only one is the family's."""
+    """The form of the tunings' names, `split_k_SLICES`, for users; empty if the only name is the family's."""
 
     file_parameter: ClassVar[str | None] = None
     """The parameter whose value is a file; None if the family uses no file.

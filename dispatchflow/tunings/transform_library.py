@@ -37,7 +37,9 @@ class TransformLibrary(FileTuning):
 
     @property
     def name(self) -> str:
-        """The family, the file's title and digest, and a non-default entry: `transform_library_my_0123abcd`."""
+        """The family, the file's title and its digest: `transform_library_my_0123abcd`.
+
+        An entry other than the default follows after a dot."""
         entry = "" if self.entry == _ENTRY else f".{self.entry}"
         return f"{self.family}_{named(self.file)}{entry}"
 
