@@ -60,8 +60,8 @@ def command() -> None:
             sys.path.insert(0, os.getcwd())  # noqa: PTH109
             try:
                 runpy.run_path("dodo.py", run_name="dodo")
-            except Exception:  # from the file's own code: doit executes the file again and reports it
-                if _running:  # from `main()`: report it like doit
+            except Exception:  # from the file's own code: doit executes the file again and reports the error
+                if _running:  # from `main()`: report the error like doit
                     sys.excepthook(*sys.exc_info())
                     raise SystemExit(3) from None
         from doit.__main__ import main as doit

@@ -107,7 +107,7 @@ class Progress:
 
     def _advance(self, stage: str) -> None:
         self._done[stage] += 1
-        if self._live is not None and stage != "profile":  # its bar counts blocks
+        if self._live is not None and stage != "profile":  # the bar of `profile` counts blocks
             self._live.update(self._tasks[stage], advance=1)
 
     def _print(self, line: str) -> None:
