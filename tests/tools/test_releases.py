@@ -27,17 +27,19 @@ def test_a_release_is_fetched_once_and_used_without_the_index(
     said: list[str] = []
     place = releases.fetch(store, "9.9.0", said.append)
 
-    assert said == ["fetching iree-base-compiler and iree-base-runtime 9.9.0", f"fetched 0 MiB, kept in {place}"]
+    done = [line for line in said if "so far" not in line]  # a slow machine also reports the progress
+    assert done == ["fetching iree-base-compiler and iree-base-runtime 9.9.0", f"fetched 0 MiB, kept in {place}"]
     kept = sorted(os.fspath(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
     wanted = [path for files in FILES.values() for path, text in files.items() if "binding" not in text]
     assert kept == sorted([*wanted, "RECORD.json"])
     for name, value in NOWHERE.items():
         monkeypatch.setenv(name, value)
+    said.clear()
     found = toolchain.find(store, "9.9.0", said.append)
     assert (found.version, found.revision) == ("9.9.0rc20990102", "0123456789abcdef")
     assert found.runtime_version == "9.9.0"
     assert releases.fetch(store, "9.9", said.append) == place
-    assert len(said) == 2
+    assert said == []
     assert list((store.root / "tmp").iterdir()) == []
 
 
@@ -126,7 +128,7 @@ def test_doit_lists_and_removes_toolchains(index: Index, tmp_path: Path) -> None
     found = toolchain.find(Store(project.store), "9.9.0", lambda line: None)
     for word in ("9.9.0rc20990102", "0123456789ab", found.digest, "MiB"):
         assert word in line
-    sizes = [line for line in given.out.splitlines() if re.search(r" \d[\d.]* [KM]iB ", line)]
+    sizes = [line for line in given.out.splitlines() if re.search(r"^\S+ .* \d[\d.]* [KM]iB ", line)]
     assert [line.split()[0] for line in sizes] == ["current", "9.9.0"], given.out  # this one fetched just now
     assert "9.9.0" not in removed.out
     assert "toolchain '9.9.0' was not fetched" in again.err
