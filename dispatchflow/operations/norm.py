@@ -62,7 +62,9 @@ class Norm(Operation):
         device's quotient is not. If n is odd, one element is twice as far above the mean.
 
         `shifted`: like `counted`, but the mean is 1024 times the distance. A variance that is computed as the mean of
-        squares minus the square of the mean loses most of its digits.
+        squares minus the square of the mean loses most of its digits. All elements have the same sign, and rounding
+        errors of their sum would all go the same way. Therefore the mean of a long row is smaller: in units of the
+        distance, the sum is less than 2**digits of the accumulator, so that it is exact in any order.
 
         `few`: four elements of a row have all digits of their type, and all others are 0, so that no sum is long.
 
@@ -86,7 +88,8 @@ class Norm(Operation):
         elif self._layer:
             x = np.where(order == n - 1, 2 * step, x) if odd else x
             shifted = (recipe == "shifted") & (np.arange(m)[:, None] % 3 < 2)
-            x = x - x.mean(axis=1, keepdims=True) + np.where(shifted, 1024, 1 / 16) * step
+            offset = min(1024, 2**self.signature.accumulator.digits // n - 2)
+            x = x - x.mean(axis=1, keepdims=True) + np.where(shifted, offset, 1 / 16) * step
         if recipe != "counted":  # scale up, but keep the squares finite in the accumulator
             most = min(exponents(self.signature.operands[0])[1] - 1, 40) - np.ceil(np.log2(abs(x).max(axis=1)))
             x = x * 2.0 ** (most[:, None] * (np.arange(m)[:, None] % 4 != 3))
@@ -158,9 +161,10 @@ class Norm(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return a bound on the error: the errors of all steps, propagated from the mean to the result.
 
-        Here u is the accumulator's unit roundoff. Mean μ: δμ = (growth + 1) · u · mean|x|. Difference d = x - μ: δd =
-        δμ + u·|d|. Variance v, a sum of positive terms: δv = mean(2·|d|·δd + δd²) + (drift + 2u) · (v + ε). With t = δv
-        / (v + ε), 1/√(v + ε) may be 1/√(1-t) times too large; computing the root adds a relative error of ULPS · u."""
+        Here u is the accumulator's unit roundoff. Mean μ: δμ = (growth + 1) · u · mean|x|, because the elements of
+        `random` have both signs, and the sums of `shifted` are exact. Difference d = x - μ: δd = δμ + u·|d|. Variance
+        v, a sum of positive terms: δv = mean(2·|d|·δd + δd²) + (drift + 2u) · (v + ε). With t = δv / (v + ε), 1/√(v +
+        ε) may be 1/√(1-t) times too large; computing the root adds a relative error of ULPS · u."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, grown = self.signature.accumulator.unit, growth(self.sizes[1])

@@ -170,3 +170,36 @@ def test_a_right_norm_in_f32_passes(types: str, kind: str, n: int) -> None:
             for variance in (two_passes, moments) if n < 58_000 or what == "pairwise" else (two_passes,):
                 got = d * (np.float32(1) / np.sqrt(variance + np.float32(EPSILON))) * scale + shift
                 assert judge.verdict(got).passed, what
+
+
+SHIFTED = [(types, n) for types in NORM.signatures for n in (300, 4096, 16384, 65535, 65536, 262144)]
+
+
+def summed_by(lanes: int) -> Callable[[Any], Any]:
+    """The sum of each row in f32, one by one in each lane."""
+
+    def total(a: Any) -> Any:
+        whole = np.pad(a, [(0, 0), (0, -a.shape[1] % lanes)]).reshape(len(a), -1, lanes)
+        return np.cumsum(whole, axis=1, dtype=np.float32)[:, -1].sum(axis=1, keepdims=True)
+
+    return total
+
+
+@pytest.mark.parametrize(("types", "n"), SHIFTED)
+def test_a_mean_far_from_0_is_exact_in_any_order_and_moments_are_reported(types: str, n: int) -> None:
+    judge = Judge(NORM.make((2 if n > 65536 else 4, n), types, kind="layer"), "shifted")
+    x, scale, shift = (array.astype(np.float32) for array in judge.operands)
+    count = np.float32(n)
+
+    def passes(d: Any, variance: Any) -> bool:
+        return judge.verdict(d / np.sqrt(variance + np.float32(EPSILON)) * scale + shift).passed
+
+    for lanes in (1, 8, 64):
+        total = summed_by(lanes)
+        mean = total(x) / count
+        assert (mean == judge.operands[0].mean(axis=1, keepdims=True)).all()
+        d = x - mean
+        assert passes(d, total(d * d) / count)
+    one_by_one = summed_by(1)
+    mean = one_by_one(x) / count
+    assert not passes(x - mean, np.maximum(one_by_one(x * x) / count - mean * mean, 0))
