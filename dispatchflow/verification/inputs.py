@@ -78,28 +78,34 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
     """Return the operands of the recipe `exact` if `which` is 0, of `exact2` if it is 1, and so on.
 
     They have the shapes of `operation.operands()`."""
-    numbers, thinning = exact_range(operation), thinnings(operation)[which]
+    thinning, recipe = thinnings(operation)[which], 5 + which if which else 0
     made = []
     for index, (operand, axes, span) in enumerate(
         zip(operation.operands(), thinning.axes, spans(operation), strict=True)
     ):
-        tensor = operand.type
-        raw = stream(index, 5 + which if which else 0, tensor.size)
-        values = below(raw, 2 * numbers.r) - numbers.r
-        values += values >= 0  # no zeros: a lost zero would not be noticed
-        if not _multiplied(operand) and operation.factors > 1:
-            values += numbers.shift
-        values = _held(values, tensor.element).reshape(tensor.shape)
-        if thinning.balanced and _multiplied(operand):
+        tensor, multiplied = operand.type, _multiplied(operand)
+        if multiplied and not tensor.element.is_float:
+            values = one_sided(stream(index, recipe, tensor.size), operand, operation)
+        elif multiplied and thinning.balanced:
             values = _balanced(operation, operand)
-        if _multiplied(operand) and not tensor.element.is_float:
-            values = one_sided(raw, operand, operation)
-        elif any(span):
+        else:
+            values = _small(stream(index, recipe, tensor.size), operand, operation)
+        if any(span):
             values = values * powers(tensor.shape, operand.lines, span)
         if axes:
             values = values * _mask(tensor.shape, axes, thinning.share, part=thinning.part, parts=thinning.parts)
         made.append(values.astype(dtype_of(tensor.element)))
     return made
+
+
+def _small(raw: Array, operand: Operand, operation: Operation) -> Array:
+    """Return integers in -r … r without 0; `ExactRange.shift` is added to those that are added to sums."""
+    numbers = exact_range(operation)
+    values = below(raw, 2 * numbers.r) - numbers.r
+    values += values >= 0  # no zeros: a lost zero would not be noticed
+    if not _multiplied(operand) and operation.factors > 1:
+        values += numbers.shift
+    return _held(values, operand.type.element).reshape(operand.type.shape)
 
 
 def _balanced(operation: Operation, operand: Operand) -> Array:
