@@ -85,7 +85,7 @@ def workspace(tmp_path_factory):
         *(pytest.param(name, "matmul", "f16_f32", "4x16x4", "tt", {}, True, marks=pytest.mark.slow) for name in _NAMED),
     ],
 )
-def test_what_a_backend_does_not_compile_is_a_known_failure(
+def test_cases_that_a_backend_cannot_compile_are_known_failures(
     target, name, dtype, shape, layout, options, compiles, workspace
 ):
     operation = OPERATIONS[name].make(tuple(map(int, shape.split("x"))), dtype, layout, **options)

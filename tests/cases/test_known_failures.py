@@ -65,7 +65,7 @@ def test_entries_are_a_list_of_tables() -> None:
         (">=3.11", "", True),  # a build tree that says nothing is newer
     ],
 )
-def test_range_of_releases(toolchain: str, version: str, holds: bool) -> None:
+def test_an_entry_holds_for_the_releases_of_its_range(toolchain: str, version: str, holds: bool) -> None:
     assert parsed(toolchain=f'"{toolchain}"').holds_for(version_of(version)) == holds
 
 

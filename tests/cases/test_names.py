@@ -159,7 +159,7 @@ def test_a_tuning_s_name_is_parsed_to_that_tuning_and_only_by_its_family(tuning)
         *("double_tiling_64x64_4x16x0", "double_tiling_64x64_4x16x4_cache_0x64", "double_tiling_64x64_4x16x4x"),
     ],
 )
-def test_a_word_that_is_no_tuning_s_name_is_not_parsed(word):
+def test_a_word_that_is_not_a_tunings_name_is_not_parsed(word):
     assert DoubleTiling.parse(word) is None
 
 

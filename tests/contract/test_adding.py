@@ -58,7 +58,7 @@ def test_one_file_adds_an_operation(tree: Path) -> None:
     assert "8 cases: 8 compiled, 8 verified" in out.replace("4 emitted, ", "")
 
 
-def test_two_commands_write_what_is_kept_of_it_and_the_tests_cover_it(tree: Path) -> None:
+def test_the_pages_commands_write_the_files_of_a_new_operation_and_tests_cover_it(tree: Path) -> None:
     (block,) = re.findall(r"^```sh\n(doit docs\n.*?)^```", PAGE, re.M | re.S)
     for line in block.splitlines():
         python(tree, *line.split())
@@ -78,8 +78,8 @@ def test_two_commands_write_what_is_kept_of_it_and_the_tests_cover_it(tree: Path
         "test_module_is_the_golden_one",
         "test_the_page_of_operations_is_current",
         "test_partial_sums_of_exact_inputs_are_exact",
-        "test_an_error_in_an_operand_is_told_unless_the_result_is_the_same",
-        "test_an_error_in_a_compiled_module_is_told",
+        "test_an_error_in_an_operand_is_detected_unless_the_result_is_the_same",
+        "test_an_error_in_a_compiled_module_is_detected",
         "test_without_an_operation_a_class_is_swept_by_all_operations_that_have_it",
         "test_a_wrong_shape_is_an_error_that_lists_the_known_shapes",
         "test_an_operation_s_word_that_no_sweep_knows_is_refused",

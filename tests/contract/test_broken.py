@@ -87,7 +87,7 @@ def test_the_squares_are_right_before_anything_is_broken(
 
 
 @pytest.mark.parametrize(("broken", "cls", "signature"), pairs_of(BROKEN_REFERENCES, matters))
-def test_a_broken_reference_is_told(
+def test_a_broken_reference_is_detected(
     broken: str, cls: type[Operation], signature: str, squares: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case, right = default_case(cls, signature), cls.reference
@@ -165,7 +165,7 @@ def test_every_kind_and_operation_is_among_the_quick_broken_modules() -> None:
 
 
 @pytest.mark.parametrize(("broken", "cls", "signature"), BROKEN_MODULES)
-def test_a_broken_module_is_told(
+def test_a_broken_module_is_detected(
     broken: str, cls: type[Operation], signature: str, squares: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case, right = default_case(cls, signature), cls.body
@@ -198,7 +198,7 @@ CHANGED_WORDS: dict[str, tuple[Operation, str, str]] = {
 """What only an option has, and a module that has it wrong."""
 
 
-def test_a_word_changed_in_a_module_is_told(squares: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_word_in_a_module_is_detected(squares: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     default, target = TUNINGS["default"].expand({})[0], TARGETS["llvm-cpu"]
     cases = {word: Case(Dispatch(planted[0], default), target, 1) for word, planted in CHANGED_WORDS.items()}
     for case in {planted[0]: cases[word] for word, planted in CHANGED_WORDS.items()}.values():
@@ -231,7 +231,7 @@ UNFUSED: dict[str, tuple[str, dict[str, Any], tuple[tuple[str, str], ...]]] = {
 
 
 @pytest.mark.parametrize("broken", UNFUSED)
-def test_what_follows_a_sum_and_is_broken_is_told(
+def test_an_error_in_the_code_after_a_sum_is_detected(
     broken: str, squares: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, options, changes = UNFUSED[broken]

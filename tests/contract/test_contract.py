@@ -105,7 +105,7 @@ def records(case: Case, workspace: Workspace) -> tuple[Record, Record | None]:
 
 
 @pytest.mark.parametrize("case", PARAMETERS)
-def test_it_compiles_as_asked_or_fails_as_known(
+def test_a_case_compiles_as_requested_or_is_a_known_failure(
     case: Case, records: tuple[Record, Record | None], workspace: Workspace
 ) -> None:
     compiled, _ = records
@@ -118,7 +118,7 @@ def test_it_compiles_as_asked_or_fails_as_known(
 
 
 @pytest.mark.parametrize("case", PARAMETERS)
-def test_its_result_is_right(case: Case, records: tuple[Record, Record | None]) -> None:
+def test_the_result_of_a_compiled_case_is_right(case: Case, records: tuple[Record, Record | None]) -> None:
     compiled, verified = records
     if not compiled.ok:
         pytest.skip("it does not compile, which the test before judges")
@@ -214,7 +214,7 @@ def test_tiles_are_cut_off_and_need_not_divide_each_other(
     assert compiled.ok, compiled.reason
 
 
-def test_what_the_page_of_caching_shows_of_the_compiler_holds(workspace: Workspace) -> None:
+def test_the_caching_page_describes_what_the_compiler_does(workspace: Workspace) -> None:
     """A configuration that is the compiler's own choice, and one that it refuses, for the CPU that is named there."""
     page = (REPOSITORY / "docs/caching.md").read_text()
     asked = re.findall(r"compile matmul_64x64x64_f32t_f32t_f32t_(double_tiling_\w+)@(\S+)-1t", page)
@@ -231,7 +231,7 @@ def test_what_the_page_of_caching_shows_of_the_compiler_holds(workspace: Workspa
     assert "large vector sizes (16384 bytes)" in (refused.reason or "")
 
 
-def test_a_vector_tile_too_large_is_refused_and_says_so(workspace: Workspace) -> None:
+def test_a_vector_tile_that_is_too_large_fails_with_the_compilers_reason(workspace: Workspace) -> None:
     """Without AVX the limit is lower than any that makes a skip, so that this refusal is the same on every machine."""
     tuning = TUNINGS["double_tiling"].parse("double_tiling_64x64_8x32x31")
     operation = operation_of(OPERATIONS["matmul"], (64, 64, 64), "f32", "tt")

@@ -52,7 +52,7 @@ def test_the_picture_is_the_contract_of_layers() -> None:
     assert not others
 
 
-def test_every_room_has_a_layer_and_a_section() -> None:
+def test_every_package_has_a_layer_and_a_section() -> None:
     assert {name for layer in LAYERS for name in re.split(r" [|:] ", layer)} == ROOMS | GROUND | FACE
     packages = {folder.relative_to(PACKAGE).as_posix() for folder in PACKAGES}
     headings = [name for heading in SECTIONS for name in re.findall(r"`([\w/]+)`", heading)]
@@ -63,11 +63,11 @@ def test_every_room_has_a_layer_and_a_section() -> None:
 
 
 @pytest.mark.parametrize("heading", SECTIONS)
-def test_a_section_says_what_a_room_holds_imports_and_takes(heading: str) -> None:
+def test_each_section_says_what_its_package_holds_and_imports_and_how_to_add_to_it(heading: str) -> None:
     assert re.findall(r"^- (\w+): ", SECTIONS[heading], re.M) == ["Holds", "Imports", "Add"]
 
 
-def test_what_the_page_calls_pure_is_pure_by_contract() -> None:
+def test_packages_that_the_page_calls_pure_are_pure_by_contract() -> None:
     said = {
         heading.strip("`") for heading, text in SECTIONS.items() if re.search(r"^- Imports: .*\bPure\b", text, re.M)
     }
@@ -92,7 +92,7 @@ def answers() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("file", "name"), answers())
-def test_an_answer_names_what_is_there(file: str, name: str) -> None:
+def test_each_answer_names_an_existing_definition(file: str, name: str) -> None:
     assert name in definitions(PACKAGE / file)
 
 
@@ -106,12 +106,12 @@ def test_models_to_copy_are_there() -> None:
 
 
 @pytest.mark.parametrize("folder", PACKAGES, ids=lambda folder: folder.name)
-def test_a_package_is_worth_a_folder_and_named_by_what_it_holds(folder: Path) -> None:
+def test_each_package_has_several_modules_and_a_meaningful_name(folder: Path) -> None:
     assert len(modules(folder)) > 1
     assert not EMPTY_NAMES & {folder.name, *(name.lstrip("_") for name in modules(folder))}
 
 
-def test_tests_stand_in_the_room_that_they_test() -> None:
+def test_tests_are_in_a_folder_named_after_the_package_that_they_test() -> None:
     folders = {path.name for path in (ROOT / "tests").iterdir() if any(path.glob("test_*.py"))}
     assert folders == ROOMS - {"mlir"} | {"contract", "system"}
 

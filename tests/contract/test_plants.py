@@ -44,7 +44,7 @@ def spoilt(operation: Operation, plant: Plant, right: Sequence[Any]) -> Any:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_an_error_in_an_operand_is_told_unless_the_result_is_the_same(name: str) -> None:
+def test_an_error_in_an_operand_is_detected_unless_the_result_is_the_same(name: str) -> None:
     kinds = set()
     for operation in variants(name):
         for plant in plants(operation):
@@ -63,7 +63,7 @@ def usual(operation: Operation) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_errors_peculiar_to_an_operation_are_told_in_all_types_layouts_and_options(name: str) -> None:
+def test_errors_specific_to_an_operation_are_detected_in_all_types_layouts_and_options(name: str) -> None:
     """All errors of one variant after another: what they are judged by is made once for each variant."""
     told = set()
     for operation in by_name(name):
@@ -199,7 +199,7 @@ def right_of(wrong: Wrong) -> list[Operation]:
 @pytest.mark.iree
 @pytest.mark.parametrize("every", EVERY)
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_an_error_in_a_compiled_module_is_told(
+def test_an_error_in_a_compiled_module_is_detected(
     name: str,
     every: bool,
     compiled: tuple[Wrong, Record],

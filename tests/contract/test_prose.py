@@ -46,7 +46,7 @@ def test_an_imperative_or_a_subject_with_its_verb_is_a_sentence(line: str) -> No
     assert rules(function(line)) == []
 
 
-def test_a_noun_suffices_for_what_is_a_thing() -> None:
+def test_a_noun_suffices_for_properties_constants_and_modules() -> None:
     assert rules(function("The compiler flags of a case.", "@property")) == []
     assert rules('"""The flags."""\n\nFLAGS = ()\n"""The flags of all targets."""\n') == []
     assert rules('"""The flags."""\n\nFLAGS = ()\n"""Of all targets."""\n') == ["fragment", "sentence start"]
@@ -65,13 +65,13 @@ def test_a_first_line_is_one_sentence_on_one_line() -> None:
 
 
 @pytest.mark.parametrize("start", ["Of a library there is", "Who came, found", "What is made has", "So there is"])
-def test_no_sentence_begins_with_these(start: str) -> None:
+def test_a_sentence_that_begins_with_a_listed_word_is_reported(start: str) -> None:
     assert rules(f"# A comment. {start} one.\nx = 1\n".replace("x", '"""A module."""\nx', 1)) == ["sentence start"]
     assert rules(f"{start} one.", "a.md") == ["sentence start"]
     assert rules(f"# {start} one\n\n```\n{start} one.\n```\n`{start} one.`\n", "a.md") == []
 
 
-def test_a_question_may_begin_with_them() -> None:
+def test_a_question_may_begin_with_a_listed_word() -> None:
     assert rules("What does a run cost?", "a.md") == []
 
 

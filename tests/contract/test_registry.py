@@ -90,7 +90,7 @@ def test_an_incomplete_class_is_reported_with_its_file_and_what_is_missing(old, 
         (("m",), (1, 2), "the values of option 'kind' are neither a range nor words of letters, digits, _, +, - and .:\n  file  {here}\n  says  (1, 2)\n"),
     ],
 )  # fmt: skip
-def test_a_word_of_numbers_in_one_operation_and_of_words_in_another_is_refused(dims, values, says):
+def test_an_option_with_numbers_in_one_operation_and_words_in_another_is_refused(dims, values, says):
     """Their column could hold only one of them."""
     reduction = OPERATIONS["reduction"]
     assert isinstance(reduction.options["kind"].values, tuple)
@@ -150,7 +150,7 @@ def test_words_that_cannot_be_written_are_refused(words, says):
     ],
 )
 @pytest.mark.parametrize("words", ["'dims': ('m', '{}')", "'options': {{'{}': Option(('a', 'b'), '')}}"])
-def test_words_that_mean_something_else_are_refused(word, by, words):
+def test_options_whose_name_already_has_another_meaning_are_refused(word, by, words):
     """Their values would be lost, or taken for the other's."""
     body = f"{{'__module__': 'dispatchflow.operations.matmul', {words.format(word)}}}"
     lines = [

@@ -106,7 +106,7 @@ def test_source_does_not_change_without_its_number(golden, request):
         ("verification/verdict.py", "\nclass", "\n# A comment.\nclass", set()),
     ],
 )
-def test_change_of_source_is_told_unless_its_number_changes(file, before, after, told):
+def test_a_source_change_is_reported_unless_its_version_number_changes(file, before, after, told):
     def changed(name):
         text = _read(name)
         assert name != file or before in text

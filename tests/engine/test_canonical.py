@@ -125,7 +125,7 @@ def test_the_key_of_a_form_is_the_key_of_its_ingredients(strings, rest):
 
 @given(*[st.lists(st.text("ab%", max_size=3) | st.just("é"), max_size=12)] * 3)
 @example(["b"], ["a", "bb"], ["ab", "ba"])
-def test_form_around_strings_gives_the_key_of_all_of_them(first, middle, last):
+def test_a_form_completed_with_strings_gives_the_key_of_all_strings(first, middle, last):
     def ingredients(*strings):
         return {"a": strings, "b": {"%s": "x"}, "c": 7}
 

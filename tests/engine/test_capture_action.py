@@ -24,7 +24,7 @@ def action(call: Call = CALL, data: Data = DATA, flow: str = "f" * 40, dispatche
     return actions.capture(call, data, flow, dispatches, sites, execution)
 
 
-def test_what_decides_the_captured_bytes_is_in_the_key():
+def test_the_capture_key_contains_everything_that_decides_the_captured_bytes():
     others = [
         action(msgspec.structs.replace(CALL, code="d" * 40)),
         action(msgspec.structs.replace(CALL, function="other")),

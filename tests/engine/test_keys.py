@@ -126,7 +126,7 @@ def test_source_of_data_is_the_text_of_the_modules_that_make_it(case_of, monkeyp
     assert len(found) == 1 + len(names)
 
 
-def test_what_makes_all_inputs_is_among_the_sources_of_every_operation():
+def test_code_that_makes_all_inputs_is_among_the_sources_of_every_operation():
     makers = (
         import_module(f"dispatchflow.verification.{name}") for name in ("inputs", "power", "reference", "verdict")
     )

@@ -15,7 +15,7 @@ CALL = Call("c" * 40, "main", Device("local-sync", 1, (0,), {"cpu": "x"}))
 OPERANDS = Operands((("4xf32", "a" * 40), ("=5", "b" * 40)), (("4xf32", "d" * 40),), {})
 
 
-def test_what_decides_the_comparison_is_in_its_key() -> None:
+def test_the_comparison_key_contains_everything_that_decides_the_comparison() -> None:
     others = [
         action(msgspec.structs.replace(CALL, code="e" * 40), OPERANDS),
         action(msgspec.structs.replace(CALL, device=Device("local-sync", 1, (0,), {"cpu": "y"})), OPERANDS),

@@ -74,12 +74,12 @@ def test_time_that_is_not_positive_is_an_error(time):
 
 
 @pytest.mark.parametrize("time", [-1.0, float("nan"), float("inf")])
-def test_time_of_dispatches_that_is_none_is_an_error(time):
+def test_an_invalid_time_of_dispatches_is_an_error(time):
     with pytest.raises(ToolError, match="no time of its dispatches"):
         parse(text(record(), record("BM_main/main_dispatch_0", time=time)))
 
 
-def test_error_that_the_tool_reports_is_told():
+def test_an_error_that_the_tool_reports_is_passed_on():
     with pytest.raises(ToolError) as caught:
         parse(text(record(error_occurred=True, error_message="device lost")))
     assert caught.value.facts == {"found": "device lost"}

@@ -94,7 +94,7 @@ def test_an_encoding_that_copies_packed_nothing(case_of):
     assert case.dispatch.missed(Applied((copy, *read("data_tiling").executables[-1:]))) is None
 
 
-def test_what_is_flags_alone_is_read_back_of_any_program():
+def test_tunings_of_flags_only_are_checked_for_any_program():
     """A user's module is no operation: these look at none."""
     for tuning in (tuning for family in TUNINGS.values() for tuning in family.expand({}) if not tuning.annotates):
         asked = tuning.requested(None)
@@ -124,7 +124,7 @@ def test_dump_without_an_executable_has_applied_nothing():
         ("double_tiling_64x64_8x32x1", "double_tiling"),
     ],
 )
-def test_what_was_applied_is_found(tuning, dump, case_of):
+def test_an_applied_configuration_is_found(tuning, dump, case_of):
     case = case_of(tuning=tuning, shape="512x512x512")
     assert case.tuning.ignored(case.operation, read(dump)) is None
 
@@ -147,7 +147,7 @@ def test_what_was_applied_is_found(tuning, dump, case_of):
         ("double_tiling_64x64_8x32x1", "misspelt_attribute", "vector_common_parallel = [8, 8, 0]"),
     ],
 )
-def test_what_was_ignored_is_told(tuning, dump, says, case_of):
+def test_an_ignored_configuration_is_reported(tuning, dump, says, case_of):
     case = case_of(tuning=tuning, shape="512x512x512")
     reason = case.tuning.ignored(case.operation, read(dump))
     assert reason is not None
@@ -208,7 +208,7 @@ def test_only_the_paddings_copy_may_be_a_dispatch_before_a_fused_convolution(pad
     assert case_of(**shape, padding=padding).dispatch.demanded() is None
 
 
-def test_other_dispatches_than_expected_are_told(case_of):
+def test_an_unexpected_number_of_dispatches_is_reported(case_of):
     dispatch = case_of(epilogue="bias").dispatch
     assert dispatch.missed(made("a")) is None
     assert dispatch.missed(made("a", "b")) == "expected one dispatch, the compiler made 2: a, b"
@@ -216,7 +216,7 @@ def test_other_dispatches_than_expected_are_told(case_of):
 
 
 @pytest.mark.parametrize("tuning", ["data_tiling", "double_tiling_64x64_8x32x1"])
-def test_empty_dump_applied_nothing_that_was_asked(tuning, case_of):
+def test_an_empty_dump_applied_no_requested_tuning(tuning, case_of):
     case = case_of(tuning=tuning)
     assert case.tuning.ignored(case.operation, Applied(())) is not None
 
@@ -260,7 +260,7 @@ CPU = AppliedExecutable(
 )
 
 
-def test_what_a_module_asks_for_is_read_in_the_words_of_the_dump_and_once_of_equal_operations():
+def test_configurations_requested_in_a_module_are_read_in_the_spelling_of_the_dump():
     both = f"DoubleTilingExpert and {CPU.configurations[0][1]}"
     assert configurations.requested_by(ASKING) == (
         "TileAndFuse workgroup_size = [64, 2, 1] subgroup_size = 32",
@@ -271,7 +271,7 @@ def test_what_a_module_asks_for_is_read_in_the_words_of_the_dump_and_once_of_equ
     )
 
 
-def test_what_a_module_asks_for_must_be_there_as_often_unless_merged_and_in_one_dispatch():
+def test_configurations_requested_in_a_module_are_applied_as_often_unless_dispatches_merged():
     wanted = configurations.requested_by(ASKING)[:-1]
     assert configurations.unapplied(wanted, Applied((GPU, CPU, CPU))) is None
     assert configurations.unapplied(wanted, Applied((CPU, CPU))) == wanted[0]

@@ -82,7 +82,7 @@ def test_a_cpu_of_an_architecture_without_levels_has_no_name_where_features_are_
     )
 
 
-def test_levels_fall_to_the_one_that_is_here_in_full():
+def test_the_cpu_level_is_the_highest_one_that_is_fully_present():
     features = (*implied("skylake-avx512"), "-avx512f", "-avx2", "-popcnt")
     host = cpu_features.resolve(cpu_features.PrintedCpu("skylake-avx512", features, "x86_64"), implied)
     assert host is not None

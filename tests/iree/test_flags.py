@@ -42,7 +42,7 @@ def test_label_fits_a_file_name_and_a_command_line(given):
 
 
 @given(FLAGS)
-def test_what_a_row_says_is_read_back_as_those_flags(given):
+def test_flags_printed_in_a_row_are_parsed_back_unchanged(given):
     try:
         parsed = flags.parse(flags.quoted(given))
     except ValueError:
@@ -101,7 +101,7 @@ def test_flags_are_an_axis_and_show_in_names_where_there_are_some(plan_of):
         ("default", "--iree-opt-data-tiling", False),
     ],
 )
-def test_flag_of_the_tuning_s_own_is_a_skip(plan_of, tuning, flag, skipped):
+def test_a_flag_that_the_tuning_itself_sets_is_skipped(plan_of, tuning, flag, skipped):
     plan = plan_of(sweep(tuning=tuning, flags=["", flag]))
     assert (len(plan.cases), len(plan.skips)) == (2 - skipped, skipped)
     if skipped:
@@ -180,7 +180,7 @@ def test_switch_that_names_no_file_is_taken():
     assert flags.parse("--iree-llvmcpu-link-ukernel-bitcode=false") == ("--iree-llvmcpu-link-ukernel-bitcode=false",)
 
 
-def test_hint_is_of_what_is_refused():
+def test_the_hint_on_a_refused_flag_fits_the_reason():
     with pytest.raises(
         ValueError, match=r"--help may end before a module is written, which is not allowed in this axis$"
     ):

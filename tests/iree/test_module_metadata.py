@@ -40,6 +40,6 @@ def test_functions_have_their_types() -> None:
     assert found.fenced == {"later$async"}
 
 
-def test_another_text_is_refused() -> None:
+def test_a_text_that_is_not_module_metadata_is_refused() -> None:
     with pytest.raises(ToolError, match="no name"):
         module_metadata.parse("usage: …")

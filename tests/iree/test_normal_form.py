@@ -59,7 +59,7 @@ def test_numbers_and_locations_are_no_difference(old: str, new: str) -> None:
         ("of %0", "of %1"),
     ),
 )
-def test_what_a_module_computes_is_a_difference(old: str, new: str) -> None:
+def test_a_change_of_what_a_module_computes_is_a_difference(old: str, new: str) -> None:
     assert normal_form.lines(MODULE.replace(old, new)) != normal_form.lines(MODULE)
 
 

@@ -41,7 +41,7 @@ def test_a_module_names_its_weights_with_their_types():
     assert parameters.named(text) == [Named("model", "blk.0 w", "tensor<8x16xf32>"), Named("", "b", "tensor<16xf16>")]
 
 
-def test_the_runtimes_messages_say_what_to_write():
+def test_runtime_messages_on_weights_get_a_hint_on_the_spec():
     missing = "NOT_FOUND; no provider registered that handles scopes like '{}'"
     assert parameters.hinted(missing.format("model")).endswith('; give its file: parameters = ["model=weights.irpa"]')
     assert parameters.hinted(missing.format("")).endswith('; give its file: parameters = ["weights.irpa"]')

@@ -53,6 +53,6 @@ def test_the_time_of_a_pass_has_no_passes_below_it_and_drivers_are_left_out() ->
     ]
 
 
-def test_a_compiler_that_prints_no_times_is_said() -> None:
+def test_compiler_output_without_times_is_an_error() -> None:
     with pytest.raises(ValueError, match="no times"):
         pass_times.parse("warning\n")

@@ -9,7 +9,7 @@ def argv(device, **more):
     return profiled_benchmark_argv("bench", "m.vmfb", (f"--device={device}",), ["4xf32=1"], 20, **more)
 
 
-def test_a_profiled_benchmark():
+def test_the_command_line_of_a_profiled_benchmark_is_as_specified():
     assert argv("local-task", function="f", flush_ms=1) == (
         "bench",
         "--module=m.vmfb",
@@ -27,7 +27,7 @@ def test_a_profiled_benchmark():
 
 
 @pytest.mark.parametrize("device", ["vulkan://x", "local-sync"])
-def test_without_a_flush_interval_or_a_warm_up(device):
+def test_a_profiled_benchmark_has_no_flush_interval_or_warm_up_by_default(device):
     assert not [flag for flag in argv(device) if "flush" in flag or "warmup" in flag]
 
 
@@ -37,7 +37,7 @@ def test_a_gpu_has_events_of_its_own():
     assert not [flag for flag in found if "allocator" in flag]
 
 
-def test_the_export():
+def test_the_command_line_of_a_profile_export_is_as_specified():
     assert profile_export_argv("iree-profile") == (
         "iree-profile",
         "export",

@@ -71,7 +71,7 @@ def dispatch(event, start, end, command=NONE):
     )
 
 
-def test_a_profile_of_the_cpu():
+def test_a_cpu_profile_is_read_as_launches_and_queue_operations():
     text = lines(
         {"record_type": "device", "physical_device_ordinal": 0, "physical_device_uuid": None},
         queue_event("alloca", 1, 100, 105),
@@ -139,7 +139,7 @@ def test_dropped_records_are_added_up():
         (lines(device_event("dispatch_event", **DISPATCH)), "does not relate the device's clock"),
     ],
 )
-def test_another_text_is_an_error(text, says):
+def test_an_invalid_profile_is_an_error(text, says):
     with pytest.raises(ToolError, match=says):
         parse(text)
 

@@ -65,7 +65,7 @@ def test_release_without_the_configuration_skips_it_with_a_reason():
     assert all(tuning.inexpressible(Release((2, 0)), CPU) is None for tuning in TUNINGS["default"].expand({}))
 
 
-def test_text_of_what_did_not_change_is_the_same_for_all_releases(case_of):
+def test_an_unchanged_operation_has_the_same_module_text_for_all_releases(case_of):
     dispatch = case_of(tuning="default").dispatch
     assert dispatch.module(Release((3, 0))) == dispatch.module(NEWEST)
 
@@ -103,7 +103,7 @@ def test_dispatches_are_not_counted_where_the_release_packs_unasked(version, tar
 @pytest.mark.parametrize(
     ("release", "why"), [((3, 8), "IREE 3.8 has no --iree-global-opt-data-tiling"), ((3, 9), None)]
 )
-def test_data_tiling_had_one_path(release, why):
+def test_older_releases_skip_the_data_tiling_paths_that_they_do_not_have(release, why):
     for name, expected in (("data_tiling_global_opt_ukernels_none", why), ("data_tiling", None)):
         assert TUNINGS["data_tiling"].parse(name).inexpressible(Release(release), CPU) == expected
 

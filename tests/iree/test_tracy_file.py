@@ -60,7 +60,7 @@ def test_a_file_of_another_version_is_refused_by_its_version() -> None:
         (tracy.file(tracy.content([]), compression=0), "another compression"),
     ],
 )
-def test_what_is_no_file_of_tracy_is_refused(content: bytes, problem: str) -> None:
+def test_a_file_that_is_not_a_tracy_file_is_refused(content: bytes, problem: str) -> None:
     with pytest.raises(SpecError, match=problem):
         tracy_file.read(content)
 

@@ -59,7 +59,7 @@ def test_order_dates_and_packing_do_not_move_the_code_digest():
     assert packed(ENTRIES, year=2024) != packed(ENTRIES)
 
 
-def test_empty_executable_is_told():
+def test_an_empty_executable_is_reported():
     found = inspect(packed(ENTRIES | {"main_dispatch_0_elf.so": b""}))
     assert found.problem == "executable main_dispatch_0_elf.so is empty"
 
@@ -68,23 +68,23 @@ def test_constants_are_no_executables():
     assert inspect(packed(ENTRIES | {"_const_1.bin": b""})).problem is None
 
 
-def test_module_without_its_host_program_is_told():
+def test_a_module_without_a_host_program_is_reported():
     assert inspect(packed({"main_dispatch_0_elf.so": b"code"})).problem == "the vmfb has no host program"
 
 
 @pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x03\x04", b"\0" * 1000])
-def test_what_is_no_zip_is_told(content):
+def test_a_file_that_is_not_a_zip_is_reported(content):
     found = inspect(content)
     assert found.code_digest is None
     assert "cannot be opened" in found.problem
 
 
-def test_every_truncated_module_is_told():
+def test_every_truncated_module_is_reported():
     content = packed(ENTRIES)
     assert [length for length in range(len(content)) if inspect(content[:length]).problem is None] == []
 
 
-def test_damaged_entry_is_told():
+def test_a_damaged_entry_is_reported():
     content = packed(ENTRIES).replace(b"codecode", b"codeCode", 1)
     assert "cannot be opened" in inspect(content).problem
 

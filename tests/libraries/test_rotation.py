@@ -25,7 +25,7 @@ pytest_plugins = ["support.project"]
 
 
 @pytest.mark.iree
-def test_libraries_and_cold_inputs_beside_iree(copied: Project) -> None:
+def test_libraries_and_cold_inputs_are_measured_beside_iree(copied: Project) -> None:
     words = ("m=16", "n=16", "k=16", "threads=1", "provider=iree,numpy", "cache=hot,cold", "protocol=fast")
     made, outcome = copied.made_by(*words)
     rows = {row["case"].partition("f32t_f32t_f32t_")[2]: row for row in copied.rows() if row["m"] == 16}
@@ -153,7 +153,7 @@ def test_a_module_with_dynamic_sizes_numbers_and_two_results_is_rotated(tmp_path
 
 
 @pytest.mark.iree
-def test_a_module_is_measured_cold_and_one_that_keeps_state_says_why_not(copied: Project) -> None:
+def test_a_module_is_measured_cold_and_a_stateful_one_fails_with_the_reason(copied: Project) -> None:
     (copied.root / "net.mlir").write_text(NET)
     (copied.root / "state.mlir").write_text(STATE)
     words = 'operation = "module"\ninputs = {}\nfile = "../{}.mlir"\nthreads = 1\ncache = ["hot", "cold"]\n'

@@ -180,7 +180,7 @@ def covered(felt_by, machines=20, sessions=18, cases=5):
     return {which: sum(of) / len(of) for which, of in held.items()}, {which: len(of) for which, of in held.items()}
 
 
-def test_next_median_is_inside_both_intervals_however_strongly_cases_feel_the_machine():
+def test_the_next_median_is_inside_both_intervals_at_every_sensitivity_of_the_cases():
     parts, counts = covered(Felt)
     assert all(0.9 <= part <= 0.98 for part in parts.values()), parts
     assert counts["anchored"] > 0.5 * counts["plain"], counts

@@ -122,14 +122,14 @@ def test_check_only_measures_nothing(vmfb: Path, tmp_path: Path, monkeypatch: py
     assert (row["status"], row["verdict"], row["reason"]) == ("failed", "within bound", "measuring failed: exit code 1")
 
 
-def test_what_is_no_module_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_compiled_module_is_refused(tmp_path: Path) -> None:
     with pytest.raises(dispatchflow.errors.SpecError, match="no compiled module"):
         rows(Invocation("mm", b"PK", "main"))
     with pytest.raises(dispatchflow.errors.SpecError, match="cannot be read"):
         rows(Invocation("mm", tmp_path / "none.vmfb", "main"))
 
 
-def test_times_are_those_of_a_project(made: Project) -> None:
+def test_a_microbenchmarks_times_agree_with_a_projects_times(made: Project) -> None:
     """The factor finds a wrong unit; it is large because the tests share their machine."""
     (row,) = (row for row in made.rows() if row["case"] == NAME)
     (compiled,) = (made.root / "build" / NAME).rglob("module.vmfb")

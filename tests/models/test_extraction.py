@@ -62,7 +62,7 @@ def test_numbers_and_sizes_are_words() -> None:
     assert made({**values, "in0": Value("index", struct.pack("<q", -3))}, 1).inputs[0] == "-3"
 
 
-def test_what_is_not_known_is_said_and_not_compared() -> None:
+def test_values_that_were_not_captured_are_named_and_not_compared() -> None:
     vague = made({**TENSORS, "out0": Value("4xf32", undefined=True)})
     assert vague.inputs and not vague.expected and "out0 has elements that the program never wrote" in str(vague.why)
     follows = made({**TENSORS, "in0": Value("4x8xf32", undefined=True), "out0": Value("4xf32", undefined=True)})

@@ -20,14 +20,14 @@ def test_a_sequence_of_exports_is_its_command_buffer():
     assert groups(program(["a", "b", "a"], ["b"]), recorder) == [(1,), (2,), (3,), (4,)]
 
 
-def test_equal_command_buffers_are_told_apart_by_ascending_numbers():
+def test_equal_command_buffers_are_distinguished_by_ascending_numbers():
     recorder = Recorder()
     for number in (7, 9, 7, 9):
         recorder.execute(number, ["a"])
     assert groups(program(["a"], ["a"]), recorder) == [(1,), (2,), (1,), (2,)]
 
 
-def test_a_command_buffer_that_is_recorded_in_each_call_cannot_be_told_apart():
+def test_command_buffers_that_are_recorded_in_each_call_cannot_be_distinguished():
     recorder = Recorder()
     for number in (1, 2, 3, 4):
         recorder.execute(number, ["a"])
@@ -49,7 +49,7 @@ def test_neighbours_narrow_down_what_a_number_may_be():
     assert groups(program(["a"], ["b"], ["a"]), recorder) == [(1,), (2,)] * 2  # number 1 is before b
 
 
-def test_numbers_against_the_order_of_creation_tell_nothing():
+def test_command_buffer_numbers_out_of_creation_order_distinguish_nothing():
     recorder = Recorder()
     for number, export in ((2, "b"), (3, "a"), (4, "a")) * 2:
         recorder.execute(number, [export])
@@ -85,7 +85,7 @@ EXPORTS = st.lists(st.sampled_from("abc"), min_size=1, max_size=3)
     trips=st.data(),
     commands=st.booleans(),
 )
-def test_every_event_is_one_of_its_site(buffers, trips, commands):
+def test_every_event_is_assigned_to_a_group_that_contains_its_site(buffers, trips, commands):
     """Random programs: each command buffer in a loop of its own, recorded once or in each execution."""
     recorder, truth = Recorder(), []
     runs = [trips.draw(st.integers(0, 3)) for _ in buffers]

@@ -14,7 +14,7 @@ def test_the_function_is_called_like_the_graph():
 @pytest.mark.parametrize(
     "content", [b"", model(b"", ""), b"func.func @f()", b"\x3a\xff\xff\xff\xff\x0f", b"\x3a", b"\xff"]
 )
-def test_a_graph_without_a_name_and_a_file_that_is_no_model_have_the_usual_function(content):
+def test_an_unnamed_graph_and_a_file_that_is_not_a_model_have_the_function_main(content):
     assert onnx_file.function(content) == "main"
     assert onnx_file.weight_files(content) == []
 
@@ -27,5 +27,5 @@ def test_weights_in_other_files_are_found_in_initializers_constants_and_inner_gr
     assert onnx_file.weight_files(content[:-40]) == []  # cut off: the graph is not whole
 
 
-def test_weights_in_the_file_itself_are_no_other_files():
+def test_weights_in_the_model_file_itself_name_no_other_file():
     assert onnx_file.weight_files(model(field(5, field(8, "location") + field(9, b"\0" * 40)))) == []

@@ -39,7 +39,7 @@ def test_a_name_that_is_not_found_is_left_out():
     assert told(4) == "a node If"
 
 
-def test_an_error_elsewhere_is_not_a_nodes():
+def test_an_error_outside_of_every_node_names_no_node():
     assert told(1) is None
     assert told(700) is None
     assert blamed("error: out of memory", PRINTED, LABELLED) is None

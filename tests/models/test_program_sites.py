@@ -254,7 +254,7 @@ def test_toolchain_without_bindings_has_no_sites_and_the_case_compiles(tmp_path,
     assert not record.facts["repeatable"]
 
 
-def test_labels_of_another_module_are_dropped_and_that_is_said(tmp_path, monkeypatch):
+def test_labels_of_another_module_are_dropped_and_the_reason_is_recorded(tmp_path, monkeypatch):
     workspace = workspace_of(tmp_path, "vmvx", turned=TURNED)
     (case,) = workspace.plan.cases
     monkeypatch.setattr(provenance, "_content", lambda *given: TWO.encode())

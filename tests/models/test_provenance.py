@@ -84,7 +84,7 @@ def test_location_of_data_movement_is_believed_if_the_source_moves_data_there():
     assert found.sites[1].origins == (Origin(4, "location"),)
 
 
-def test_dispatch_without_locations_between_argument_and_result_has_what_vanished_there():
+def test_a_dispatch_without_locations_has_the_operations_between_its_argument_and_result():
     source = module(node("linalg.transpose", given=[0]), node("func.return", 2, results=0))
     flow = module(dispatch(given=[0]), node("util.return", 2, results=0))
 
@@ -124,7 +124,7 @@ def test_copy_with_a_padding_belongs_to_the_convolution_that_reads_it(location, 
     assert copy.origins == tuple(Origin(each, "data flow") for each in operations)
 
 
-def test_operations_in_no_site_and_in_several_are_told():
+def test_operations_in_no_site_and_in_several_sites_are_reported():
     source = module(
         node("arith.constant"),  # 2
         node("linalg.exp", 2),  # 3: of constants
@@ -157,7 +157,7 @@ def test_scalar_operations_count_for_the_operation_around_them():
     assert found.sites[0].origins == (Origin(2, "location"),)
 
 
-def test_initializers_are_told_and_a_launch_of_two_dispatches_is_refused():
+def test_operations_of_initializers_are_listed_and_a_launch_of_two_dispatches_is_refused():
     launches = [launch(0, at_load=True, function="w"), launch(1), launch(2)]
     bodies = (computing(2),), (moving(2),), (computing(5, 6),)
 
@@ -277,7 +277,7 @@ def test_traffic_is_of_operands_and_results(type_, size):
         ("stablehlo.reshape", False),
     ],
 )
-def test_operations_of_the_user_that_leave_work(kind, expected):
+def test_operations_are_classified_by_whether_they_compute(kind, expected):
     assert kinds.computes(node(kind)) is expected
 
 

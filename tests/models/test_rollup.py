@@ -56,11 +56,11 @@ def test_scopes_are_the_first_components_of_names():
     assert parts("scope", 1) == {"blocks": (1, 2, 3), UNNAMED: (4, 5), NO_SOURCE: (6,)}
 
 
-def test_executables():
+def test_sites_are_summed_by_executable():
     assert parts("executable") == {"exe_c": (4, 5, 6), "exe_a": (1, 3), "exe_b": (2,)}
 
 
-def test_longest_first_with_its_executions():
+def test_the_longest_part_comes_first_with_its_executions():
     made, times = with_times()
     first = rolled_up(made, times, "executable")[0]
     assert (first.name, first.executions, first.own_ns, first.summary.median_ns) == ("exe_c", 3, 30, 30)
@@ -78,5 +78,5 @@ def test_longest_first_with_its_executions():
         (None, 1, UNNAMED),
     ],
 )
-def test_a_scope_is_a_prefix(name, depth, scope):
+def test_a_scope_is_a_prefix_of_a_name(name, depth, scope):
     assert scope_of(name, depth) == scope

@@ -23,7 +23,7 @@ def test_a_kernel_names_its_first_site() -> None:
 
 
 @pytest.mark.parametrize("word", ["9", "matmul", "0"])
-def test_an_unknown_site_is_bad_input_whatever_names_it(word: str) -> None:
+def test_an_unknown_site_is_an_error_with_the_nearest_known_site(word: str) -> None:
     shown, nearest = {"9": ("9", "4, softmax"), "0": ("0", "1, conv")}.get(word, ("'matmul'", "2, matmul_8"))
     with pytest.raises(SpecError) as raised:
         site_choice.named(PROGRAM, word, "net")
@@ -38,7 +38,7 @@ def test_an_unknown_site_is_bad_input_whatever_names_it(word: str) -> None:
         assert str(again.value) == str(raised.value)
 
 
-def test_a_program_without_sites_has_none_to_name() -> None:
+def test_naming_a_site_of_a_program_without_sites_is_an_error() -> None:
     for look in (lambda: site_choice.numbered(NONE, None, "net"), lambda: site_choice.named(NONE, "conv", "net")):
         with pytest.raises(SpecError, match="the program launches no dispatch"):
             look()

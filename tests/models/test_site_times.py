@@ -29,7 +29,7 @@ def operation(kind, submitted, start, end, submission=1, ready=None):
     return QueueOperation(kind, submission, submitted, ready or submitted, start, end)
 
 
-def test_each_moment_counts_once():
+def test_each_ns_of_a_call_counts_in_one_part_only():
     launches = [launch(20, 40), launch(30, 50)]
     operations = [
         operation("alloca", 0, 2, 10, 1),
@@ -46,7 +46,7 @@ def test_each_moment_counts_once():
     )
 
 
-def test_a_device_that_reports_only_submissions_of_allocations():
+def test_allocations_without_a_reported_end_last_from_submission_until_ready():
     operations = [operation("alloca", 0, None, None, 1, ready=4), operation("execute", 5, None, None, 2)]
     split = split_of([launch(20, 40, submission=2)], operations, 50)
     assert split == Split(50, dispatches_ns=20, launching_ns=0, allocation_ns=4, waiting_ns=15, host_ns=11)
@@ -108,7 +108,7 @@ def test_only_the_last_repetition_counts():
     assert block.sites == tuple(SiteBlock((number,), 2, 20, 20, 40, (4, 1, 1)) for number in (1, 2, 3))
 
 
-def test_calls_that_differ_count_all():
+def test_executions_of_calls_that_differ_are_averaged_over_all_calls():
     recorder = Recorder()
     for exports in (["a"], ["a"], ["b"]):
         recorder.execute(1 if exports == ["a"] else 2, exports)
@@ -120,13 +120,13 @@ def test_calls_that_differ_count_all():
     assert not times.steady
 
 
-def test_dropped_records_are_an_error_with_the_way_out():
+def test_dropped_records_are_an_error_with_a_hint():
     with pytest.raises(ToolError, match="incomplete: 3 records were dropped") as error:
         read_block(program(["a"]), recorded(2, ["a"]).profile(dropped=3), [Repetition(1, 100)] * 2)
     assert "less to do" in error.value.hint
 
 
-def test_sites_without_a_time_say_why():
+def test_sites_without_a_time_have_a_reason():
     made = program(["a"], ["b"], at_load=["a"])
     block = read_block(made, recorded(2, ["a"]).profile(), [Repetition(1, 100)] * 2)
     times = program_times(made, [block])
@@ -144,7 +144,7 @@ def test_the_time_at_load_is_that_of_the_launches_before_each_call():
     assert load_ns(made, times, recorded(4, ["c"], ["a"]).profile(), 3) is None  # no whole loads
 
 
-def test_a_program_without_dispatches_is_only_host():
+def test_a_call_without_dispatches_is_host_time_only():
     times = program_times(program(), [read_block(program(), Recorder().profile(), [Repetition(3, 99)] * 2)])
     assert times.sites == ()
     assert times.split == Split(33, 0, 0, 0, 0, 33)
@@ -169,7 +169,7 @@ def test_blocks_and_times_can_be_stored():
     assert msgspec.json.decode(msgspec.json.encode(times), type=ProgramTimes) == times
 
 
-def test_what_one_block_cannot_tell_apart_is_one_group_in_all():
+def test_sites_that_one_block_cannot_distinguish_are_one_group_in_all_blocks():
     made = program(["a"], ["a"])
     apart = read_block(made, recorded(2, ["a"], ["a"]).profile(), [Repetition(1, 100)] * 2)
     recorder = Recorder()

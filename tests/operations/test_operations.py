@@ -35,7 +35,7 @@ def test_operands_and_results_have_their_declared_types(name):
         assert (found.shape, found.dtype) == (operation.result().shape, dtype_of(operation.result().element))
 
 
-def test_labels_tell_all_operations_apart():
+def test_all_operations_have_distinct_labels():
     found = [operation for name in OPERATIONS for operation in by_name(name)]
     assert len({operation.shape_name for operation in found}) == len(set(found)) == len(found) > 300
 
@@ -142,7 +142,7 @@ def test_channels_first_is_the_same_laid_out_otherwise(name):
 
 @pytest.mark.parametrize("mask", ["no", "yes"])
 @pytest.mark.parametrize("queries", [1, 3, 6])
-def test_causal_attention_is_its_definition_and_counts_what_is_seen(queries, mask):
+def test_causal_attention_follows_its_definition_and_its_flops_count_visible_keys_only(queries, mask):
     attention = OPERATIONS["attention"].make((2, queries, 4, 5, 6), mask=mask, causal="yes")
     operands = widened(random(attention))
     assert np.allclose(attention.reference(operands), seen_by(attention, operands), rtol=1e-12)
@@ -153,7 +153,7 @@ def test_causal_attention_is_its_definition_and_counts_what_is_seen(queries, mas
     assert from_the_first_key == {"within bound" if queries == 6 else "different"}
 
 
-def test_more_queries_than_keys_are_no_causal_attention():
+def test_causal_attention_with_more_queries_than_keys_is_illegal():
     attention = OPERATIONS["attention"]
     assert attention.make((1, 7, 4, 5, 6), causal="no").illegal("llvm-cpu") is None
     assert "see no key" in attention.make((1, 7, 4, 5, 6), causal="yes").illegal("llvm-cpu")

@@ -41,7 +41,7 @@ def test_override_reaches_the_sweeps_that_know_the_word():
         ('kind = "max"', "unknown word 'kind'", None),
     ],
 )
-def test_value_that_an_option_has_not_is_refused(plan_of, written, says, allowed):
+def test_a_value_that_an_option_does_not_have_is_refused(plan_of, written, says, allowed):
     with pytest.raises(SpecError) as caught:
         plan_of(CONV + written + "\n")
     assert caught.value.problem == says
@@ -102,7 +102,7 @@ def test_dims_and_options_choose_the_operation_that_alone_has_them(dims, words, 
         ("mh", "no operation has these dims", "Give all dims of one of them."),
     ],
 )
-def test_dims_of_no_one_operation_say_how_to_mean_one(dims, says, hint):
+def test_dims_that_select_no_single_operation_are_an_error_with_a_hint(dims, says, hint):
     with pytest.raises(SpecError, match=says) as caught:
         by_dims(dict.fromkeys(dims, "8"), {})
     assert "reduction: m, k" in caught.value.facts["known"]
@@ -117,7 +117,7 @@ def test_dims_of_no_one_operation_say_how_to_mean_one(dims, says, hint):
         ("mk", "stride", MK[0], ""),
     ],
 )
-def test_an_option_that_operations_of_these_dims_lack_is_told(dims, word, operation, having):
+def test_an_option_that_the_operation_of_these_dims_does_not_have_is_reported(dims, word, operation, having):
     with pytest.raises(SpecError, match=f"{operation} has no word '{word}'") as caught:
         by_dims(dict.fromkeys(dims, "8"), {"epilogue": "bias", word: "2"} if operation == "matmul" else {word: "2"})
     assert having in caught.value.facts[f"{word} have"]
@@ -125,7 +125,7 @@ def test_an_option_that_operations_of_these_dims_lack_is_told(dims, word, operat
     assert caught.value.hint == f"Leave {word}= out, or give the dims of another operation."
 
 
-def test_dims_that_several_operations_have_mean_the_one_that_stands_for_them():
+def test_dims_of_several_operations_select_the_usual_one():
     dims = {"m": "8", "n": "8", "k": "8"}
     assert by_dims(dims, {}) == "matmul"
     assert by_dims(dims, {"epilogue": "bias"}) == "matmul"
@@ -168,7 +168,7 @@ def test_a_cast_to_the_type_that_there_is_already_is_a_skip(plan_of):
         ({"kind": "max", "axis": "inner"}, ["reduction"]),
     ],
 )
-def test_classes_of_shapes_are_of_operations_that_take_the_values_too(words, operations):
+def test_a_shape_class_selects_only_operations_that_take_the_given_options(words, operations):
     assert list(by_shapes("tiny", words)) == operations
 
 
@@ -184,7 +184,7 @@ def test_classes_of_shapes_are_of_operations_that_take_the_values_too(words, ope
         ({"layout": "t", "dtype": "i8"}, {"reduction"}, {"softmax", "matmul"}),
     ],
 )
-def test_classes_of_shapes_are_of_operations_that_have_the_types_and_layouts(words, having, lacking):
+def test_a_shape_class_selects_only_operations_that_have_the_types_and_layouts(words, having, lacking):
     found = set(by_shapes("tiny", words))
     assert having <= found
     assert not lacking & found
@@ -195,7 +195,7 @@ def test_dims_and_element_types_choose_the_operation_that_has_both():
     assert by_dims(dict.fromkeys("mk", "8"), {"dtype": "i8->i32"}) == "reduction"
 
 
-def test_of_several_values_each_operation_has_those_that_it_takes():
+def test_each_operation_gets_only_the_values_that_it_takes():
     found = by_shapes("tiny", {"dtype": "f32;f16,f16->f32", "layout": "nt,t"})
     assert found["matmul"] == {"shape": "tiny", "dtype": "f32;f16,f16->f32", "layout": "nt"}
     assert found["softmax"] == {"shape": "tiny", "dtype": "f32", "layout": "t"}
@@ -204,6 +204,6 @@ def test_of_several_values_each_operation_has_those_that_it_takes():
 
 @pytest.mark.parametrize("written", ["tiny", "8x8x8"])
 @pytest.mark.parametrize(("word", "value"), [("kind", "banana"), ("dtype", "f99"), ("layout", "zz")])
-def test_value_that_no_operation_takes_is_told(written, word, value):
+def test_a_value_that_no_operation_takes_is_reported(written, word, value):
     with pytest.raises(SpecError, match=f"no operation has {word}={value}"):
         by_shapes(written, {word: value})

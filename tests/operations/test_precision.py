@@ -119,7 +119,7 @@ def test_no_order_of_summation_is_found_wrong(k: int, order: str, types: str, dt
 
 @pytest.mark.parametrize("name", ["conv2d", "depthwise_conv2d", "batch_matmul", "matvec", "vecmat", "matmul_splitk"])
 @pytest.mark.parametrize("narrow", ["f16", "bf16", "TF32"])
-def test_other_products_than_of_matrices_find_it_too(name: str, narrow: str) -> None:
+def test_narrowed_operands_are_found_in_convolutions_and_other_products_too(name: str, narrow: str) -> None:
     sizes = {
         "conv2d": (1, 10, 10, 64, 8, 3, 3),
         "depthwise_conv2d": (1, 10, 10, 64, 3, 3),

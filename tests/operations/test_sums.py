@@ -62,7 +62,7 @@ def test_a_sum_in_f16_counts_2048_terms_of_a_line() -> None:
 
 @pytest.mark.parametrize("axis", ["inner", "outer", "all"])
 @pytest.mark.parametrize("types", REDUCTION.signatures)
-def test_a_largest_in_each_line_at_another_place(types: str, axis: str) -> None:
+def test_each_line_has_its_largest_element_at_another_place(types: str, axis: str) -> None:
     operation = REDUCTION.make((16, 64), types, kind="max", axis=axis)
     (x,) = widened(made(operation, "exact"))
     lines = {"inner": x, "outer": x.T, "all": x.reshape(1, -1)}[axis]

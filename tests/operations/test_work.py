@@ -110,7 +110,7 @@ def test_flops_are_what_a_hand_counts_whatever_the_types_and_the_layout(cls):
 
 
 @pytest.mark.parametrize("cls", OPERATIONS.values(), ids=lambda cls: cls.name)
-def test_whatever_is_no_move_touches_each_element(cls):
+def test_operations_other_than_data_movement_have_a_flop_for_each_element(cls):
     """Of an operation that nobody counted too: no dim is forgotten that an operand or the result has."""
     sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
     operation = cls.make(sizes)

@@ -34,6 +34,6 @@ def test_path_and_member_are_split_at_the_archive_s_suffix():
     assert archives.split("ref.npy") is None
 
 
-def test_a_file_that_is_no_archive_is_an_error():
+def test_a_file_that_is_not_an_archive_is_an_error():
     with pytest.raises(ValueError, match=r"not a \.npz file"):
         archives.members(b"PK nothing")

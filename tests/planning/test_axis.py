@@ -73,7 +73,7 @@ def test_parts_of_every_form_join_in_the_order_written():
         *("1e3", "1.5", "0x40", "2^4..8", "2^", "2**4", "n", "64,", ",64", 1.5, True, None, {}, [], [[64]], [64, None]),
     ],
 )
-def test_what_is_not_a_size_is_refused(written):
+def test_text_that_is_not_a_size_is_refused(written):
     with pytest.raises(AxisError):
         axis(written)
 

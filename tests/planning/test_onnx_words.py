@@ -34,7 +34,7 @@ def test_a_model_is_one_case_called_like_its_graph_with_the_files_of_its_weights
         modules(function="main")
 
 
-def test_a_model_is_compared_with_onnxruntime_and_mlir_is_not():
+def test_onnx_models_can_be_compared_with_onnxruntime_and_mlir_files_cannot():
     (program,) = modules(reference="onnxruntime")
     assert program.compared and program.against is None
     assert program.packages == ("onnx", "onnxruntime")

@@ -133,7 +133,7 @@ def test_empty_list_is_refused_as_an_empty_axis_is(plan_of, word):
         plan_of(table(**{word: "[]"}))
 
 
-def test_tuning_family_that_is_no_word_is_refused():
+def test_a_tuning_family_that_is_not_a_word_is_refused():
     refused(table(tuning='{family = ["default"]}'))
 
 

@@ -29,7 +29,7 @@ SWEEPS = {
 
 
 @pytest.mark.parametrize(("command", "shown"), SAMPLES, ids=[shown.split("\n")[0] for _, shown in SAMPLES])
-def test_an_error_in_the_docs_is_printed_exactly_so(command, shown, tmp_path):
+def test_errors_shown_in_the_docs_are_printed_exactly_as_shown(command, shown, tmp_path):
     assert FIRST_SPEC is not None
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs/small.toml").write_text(FIRST_SPEC[1])

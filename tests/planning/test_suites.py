@@ -46,7 +46,7 @@ def test_a_spec_names_a_suite_relative_to_itself_and_filters_it(root):
     assert (root / "suite/node/right/model.mlir").samefile(case.operation.source.path)
 
 
-def test_a_folder_that_is_no_test_selects_the_folders_in_it(root):
+def test_a_folder_that_is_not_a_test_selects_the_folders_in_it(root):
     assert plan_of(root, suite=("suite/node",)) == plan_of(root, suite=("suite/node/*",))
     every = plan_of(root, suite=("./suite//**/",))
     assert (every.cases, len(every.skips)) == (plan_of(root, suite=("suite/node/*",)).cases, 2)

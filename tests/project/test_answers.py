@@ -52,7 +52,7 @@ def test_an_answer_is_replayed(root: Path, records: Records) -> None:
     assert asked(root, "profile").answer_if_unchanged() is None
 
 
-def test_nothing_is_kept_when_something_was_recorded_meanwhile(root: Path, records: Records) -> None:
+def test_no_answer_is_kept_if_records_changed_meanwhile(root: Path, records: Records) -> None:
     first = asked(root)
     assert first.answer_if_unchanged() is None
     records.remember("anything", "of another invocation")

@@ -81,14 +81,14 @@ def test_default_that_was_not_right_gives_no_speed_up():
     assert found["speedup"] is None
 
 
-def test_best_has_columns_for_what_tells_its_rows_apart_and_no_others():
+def test_best_shows_optional_columns_only_if_they_distinguish_rows_or_are_set():
     assert not {"protocol", "host", "flags"} & set(columns(best([row("a")])))
     assert "protocol" in columns(best([row("a"), row("a", protocol="fast-1")]))
     assert "host" in columns(best([row("a"), row("b", host="other")]))
     assert "flags" in columns(best([row("a", flags="--iree-opt-level=O2")]))
 
 
-def test_what_best_compares_stands_together():
+def test_rows_that_best_compares_are_adjacent():
     rows = [row(f"{shape}{provider}{cache}", shape=shape, provider=provider, cache=cache)
             for cache in ("hot", "cold") for provider in ("iree", "numpy") for shape in "st"]  # fmt: skip
     rows.append(row("other", shape="s", target="vmvx"))
@@ -102,7 +102,7 @@ def test_what_best_compares_stands_together():
 
 
 @pytest.mark.parametrize("field", ["shape", "target", "threads", "protocol", "cache", "host"])
-def test_best_compares_only_what_is_alike(field):
+def test_best_does_not_compare_rows_that_differ_in_a_condition(field):
     assert len(best([row("a"), row("b", "tiled", **{field: 2})])) == 2
 
 
@@ -209,7 +209,7 @@ def test_anchored_times_say_which_of_two_sessions_rows_is_faster():
     assert len(best([row("a", **slow), row("b", "tiled", 50.0, rounds="run/2", **apart)])) == 2
 
 
-def test_where_another_session_s_median_would_fall_tells_rows_of_two_sessions_apart_too():
+def test_intervals_for_another_session_decide_which_of_two_sessions_rows_is_faster():
     def later(low_ns, high_ns):
         return {"later_low_ns": low_ns, "later_high_ns": high_ns}
 

@@ -29,7 +29,7 @@ BYTES = np.arange(16, dtype=np.uint8)
         ("2xcomplex<f32>", BYTES, "bytes 00 01 02 03 04 05 06 07 08 09 0a 0b"),
     ],
 )
-def test_a_result_is_told_by_its_statistics_and_first_values(type, array, cells):
+def test_a_result_is_shown_by_its_statistics_and_first_values(type, array, cells):
     header, line = table([CallResult(type, array, is_bytes=array is BYTES)]).splitlines()
     assert header.split()[:2] == ["result", "type"]
     assert line.split() == ["0", type, *cells.split()]

@@ -109,7 +109,7 @@ def test_json_lines_have_every_column_and_no_other():
     assert datetime.datetime.fromisoformat(found[0]["measured_at"]) == NOON
 
 
-def test_json_lines_hold_no_word_that_json_lacks():
+def test_json_lines_contain_only_valid_json_constants():
     json.loads(json_lines(("score",), [{"score": float("inf")}]), parse_constant=pytest.fail)
 
 
@@ -161,7 +161,7 @@ TILES = {
 
 
 @pytest.mark.parametrize(("configuration", "shown"), TILES.items())
-def test_what_is_shown_as_applied_are_the_main_ops_tiles_on_every_backend(configuration, shown):
+def test_the_applied_column_shows_the_main_ops_tiles_on_every_backend(configuration, shown):
     assert applied(configuration) == shown
 
 

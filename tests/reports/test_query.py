@@ -44,7 +44,7 @@ def test_columns_of_csv_are_there_once(said, command):
     assert len(header) == len(set(header))
 
 
-def test_what_an_older_verification_passed_is_left_out_of_best_and_marked_in_a_report(said):
+def test_rows_of_an_older_verification_are_left_out_of_best_and_marked_in_a_report(said):
     old = {"case": "old", "median_ns": 1.0, "verification_version": VERIFICATION - 1}
     unknown = {"case": "unknown", "median_ns": 1.0, "verification_version": None}
     again = "verifies again, and measures only code that changed"
@@ -77,7 +77,7 @@ def test_a_pattern_selects_rows_by_their_tags(said):
 
 
 @pytest.mark.parametrize("style", ["text", "jsonl"])
-def test_best_of_none_that_is_right_says_how_they_stand(said, style):
+def test_best_without_a_right_row_reports_the_states_of_the_rows(said, style):
     suspect = {"status": "suspect", "reason": "above\nthe ceiling"}
     wrong = {"case": "wrong", "status": "failed", "verification": "different"}
     with pytest.raises(NothingMatched) as caught:
@@ -86,7 +86,7 @@ def test_best_of_none_that_is_right_says_how_they_stand(said, style):
     assert caught.value.facts["reason"] == "above the ceiling"
 
 
-def test_best_of_none_that_is_verified_says_so_whatever_their_times(said):
+def test_best_without_a_verified_row_reports_that_as_the_reason(said):
     with pytest.raises(NothingMatched) as caught:
         said("best", {"status": "noisy", "verification": "not verified", "reason": "the median's interval is ±42.6%"})
     assert caught.value.facts["reason"] == "not verified"
@@ -95,7 +95,7 @@ def test_best_of_none_that_is_verified_says_so_whatever_their_times(said):
 
 @pytest.mark.parametrize("chosen", ["*numpy*", "tags=small"])
 @pytest.mark.parametrize("command", ["report", "best"])
-def test_what_is_chosen_is_compared_with_what_is_not(said, command, chosen):
+def test_selected_rows_are_compared_with_all_rows(said, command, chosen):
     faster = {"case": "tiled", "tuning": "tiled", "median_ns": 3.0, "tags": []}
     rows = [faster, {"case": "numpy", "provider": "numpy"}]
     assert said(f"{command} {chosen} columns=case,percent_of_best_provider format=csv", *rows).split()[1:] == [
@@ -103,7 +103,7 @@ def test_what_is_chosen_is_compared_with_what_is_not(said, command, chosen):
     ]
 
 
-def test_speed_up_of_what_is_chosen_is_over_a_default_that_is_not(said):
+def test_the_speedup_of_selected_rows_uses_a_default_that_is_not_selected(said):
     rows = [
         {},
         {"case": "tiled", "tuning": "tiled", "median_ns": 3.0},
@@ -132,12 +132,12 @@ def test_history_shows_anchored_medians_beside_the_others(said):
     assert "anchored_median_ns" not in heads[1]
 
 
-def test_history_is_of_report_alone(said):
+def test_the_variable_history_is_accepted_by_report_only(said):
     with pytest.raises(SpecError, match="'history=' means nothing to this command"):
         said("best history=yes", {})
 
 
-def test_rows_without_the_tag_say_which_there_are(said):
+def test_a_tag_that_no_row_has_is_an_error_that_lists_the_existing_tags(said):
     with pytest.raises(NothingMatched, match="no rows match") as caught:
         said("report tags=smal", {}, {"case": "another", "tags": ["other"]})
     assert (caught.value.facts["given"], caught.value.facts["tags"]) == ("tags=smal", "other, small")
@@ -180,7 +180,7 @@ def test_each_operation_and_tag_must_have_a_sweep(said, tmp_path: Path, words):
         ),
     ],
 )
-def test_specs_without_such_a_sweep_are_told_by_name(said, tmp_path: Path, spec, says, facts):
+def test_an_operation_without_a_sweep_in_the_specs_is_reported(said, tmp_path: Path, spec, says, facts):
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs/a.toml").write_text(spec)
     with pytest.raises(NothingMatched) as caught:
@@ -245,7 +245,7 @@ def test_column_that_is_not_there_gets_the_nearest_or_else_all(said):
     assert "percent_of_peak" in str(caught.value.facts["known"])
 
 
-def test_folder_that_out_lacks_is_told_with_how_to_make_it(said, tmp_path):
+def test_a_missing_output_folder_is_reported_with_the_command_that_creates_it(said, tmp_path):
     with pytest.raises(SpecError) as caught:
         said(f"report out={tmp_path}/no/x", {})
     assert caught.value.facts == {"found": f"no folder '{tmp_path}/no'"}
@@ -259,12 +259,12 @@ def test_folder_that_out_lacks_is_told_with_how_to_make_it(said, tmp_path):
 @pytest.mark.parametrize(
     ("word", "says"), [("plan", "--process"), ("profile", "measure each"), ("tuning", "families or names")]
 )
-def test_help_says_what_a_word_is(said, form, word, says):
+def test_help_explains_a_word(said, form, word, says):
     found = said(form.format(word), {})
     assert found.startswith(f"{word}  ") and says in found
 
 
-def test_help_on_what_is_not_there_says_what_is_near(said):
+def test_help_on_an_unknown_word_suggests_the_nearest_one(said):
     with pytest.raises(SpecError) as caught:
         said("help profle")
     assert (caught.value.problem, caught.value.hint) == ("there is no help on 'profle'", "Did you mean 'profile'?")

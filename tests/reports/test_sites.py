@@ -93,7 +93,7 @@ def test_without_times_there_are_sites_and_no_numbers() -> None:
     assert sites.table([]) == "no sites: this program launches no dispatch"
 
 
-def test_sites_that_cannot_be_told_apart_share_a_row() -> None:
+def test_sites_that_cannot_be_distinguished_share_a_row() -> None:
     twins = Program(
         OPERATIONS,
         tuple(Site(number, "main", False, "exe_0", "matmul", number, 0, flops=2_000) for number in (1, 2)),

@@ -59,14 +59,14 @@ def test_conditions_of_another_run_explain_nothing_here():
     assert told == [1, 0]
 
 
-def test_summary_says_nothing_of_measurements_that_were_not_asked_for():
+def test_the_summary_does_not_mention_measurements_that_were_not_requested():
     rows = [row("n", status="noisy"), row("s", status="suspect", reason="above the ceiling")]
     assert summary.summary({"emit": 2}, {"n", "s"}, rows, [], [], asked={"n": "emit", "s": "emit"}).splitlines() == [
         "2 cases: 2 emitted in "
     ]
 
 
-def test_summary_names_what_was_only_run_wherever_a_run_stopped_after_that():
+def test_the_summary_names_cases_that_ran_without_a_comparison():
     said = {"operation": "module", "verification": "not compared", "status": "not measured", "median_ns": None}
     for stage, told in (("emit", 0), ("compile", 0), ("verify", 1), ("profile", 1)):
         for rows in ([row("a", **said)], [row("a", **said), row("b", **said | {"status": "no device"})]):
@@ -127,7 +127,7 @@ def test_a_measurement_that_failed_again_is_not_called_measured_now():
     assert lines[-1] == "2 cases: 1 failed; 1 measured in "
 
 
-def test_a_mistrusted_operation_is_told_with_its_reason():
+def test_a_mistrusted_operation_is_reported_with_its_reason():
     """`verify` prints no table, in which the word would stand."""
     doubt = {"verification": "mistrusted", "reason": "no wrong result could be told", "operation": "pooling"}
     rows = [row("a", **doubt), row("b")]
@@ -136,7 +136,7 @@ def test_a_mistrusted_operation_is_told_with_its_reason():
     assert told not in summary.summary({"emit": 1}, {"a"}, rows, [], [], asked={"a": "emit"}).splitlines()
 
 
-def test_failures_of_one_cause_are_one_line_and_what_is_not_shown_is_counted():
+def test_failures_of_one_cause_are_one_line_and_hidden_reasons_are_counted():
     failed = (
         'compile failed: failed to legalize %{} = "torch.aten.sum.dim_IntList"(%{}, %2) : (!torch.vtensor<[{}],f32>)'
     )

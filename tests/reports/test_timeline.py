@@ -50,7 +50,7 @@ def test_slices_have_the_names_of_sites_and_times_since_the_first_event() -> Non
     assert found[2]["args"] == {"kernel": "matmul", "workgroups": [4, 1, 1], "submission": 5}
 
 
-def test_sites_that_cannot_be_told_apart_have_one_name() -> None:
+def test_sites_that_cannot_be_distinguished_have_one_name() -> None:
     _, found = slices(((1, 3), launch("matmul", 100_000, 130_000)))
     assert found[-1]["name"] == "1|3 up, linalg.add net.mlir:4:8"
 

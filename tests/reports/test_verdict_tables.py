@@ -32,7 +32,7 @@ def test_many_modules_of_which_some_fail_are_counted_by_verdict_and_reason_above
     assert "2 other reasons" in lines[-2]
 
 
-def test_there_is_no_table_of_few_cases_of_right_ones_or_of_operations(chains):
+def test_the_table_of_verdicts_is_only_printed_for_many_modules_with_failures(chains):
     wrong = chains(1, "wrong", "no")
     for cases in (wrong * 20, chains(30, "right"), chains(30, "wrong", "no", program=object())):
         assert verdicts.before_last_line("done in ", cases) == "done in "

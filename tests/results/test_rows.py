@@ -178,7 +178,7 @@ def test_rate_above_the_ceiling_is_suspect(row):
         ((2.4e9, None), None, None),
     ],
 )
-def test_roofline_side_and_percent_of_peak(row, ceilings, bound, percent):
+def test_a_row_has_its_roofline_bound_and_percent_of_peak(row, ceilings, bound, percent):
     found = row([100.0] * 6, verify=RIGHT, ceilings=ceilings)
     assert found["bound"] == bound
     assert found["percent_of_peak"] == (None if percent is None else pytest.approx(percent))
@@ -204,7 +204,7 @@ RATES = {"f32": 9e9, "cache": 4e9, "cache_read": 6e9, "memory": 2e9, "memory_rea
         ({"f32": 9e9}, Work(F32, 1000, 1000, cold=True), None),
     ],
 )
-def test_ceiling_of_bytes(rates, work, bytes_per_s):
+def test_the_memory_ceiling_is_the_faster_rate_of_the_level_that_holds_the_data(rates, work, bytes_per_s):
     """The faster of reading and of reading and writing, of the level in which it lies; a cache is as fast as memory at
     least; what is cold reads its inputs from memory, and writes elsewhere."""
     assert ceilings(rates, work, processor(TARGETS["llvm-cpu"], "avx2", 1000)) == (9e9, bytes_per_s)
@@ -220,7 +220,7 @@ def test_ceiling_of_bytes(rates, work, bytes_per_s):
         ("rocm-gfx942", "avx2", {"f32": None, "f64": None, "f16": None, "bf16": None}),
     ],
 )
-def test_multiply_adds_bound_what_has_no_faster_instruction(target, cpu_flags, bounded):
+def test_multiply_adds_bound_only_types_without_a_faster_instruction(target, cpu_flags, bounded):
     """Wide dot products, matrix instructions and packed halves are above them; gfx942 multiplies f32 and f64 by MFMA."""
     place = processor(TARGETS[target], cpu_flags, 2**20)
     types = {name: signature(f"{name},{name}->{'f64' if name == 'f64' else 'f32'}") for name in bounded}

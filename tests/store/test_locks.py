@@ -108,7 +108,7 @@ def test_removed_lock_files_admit_no_second_holder(how: str, start: Start, tmp_p
     assert other.is_in()
 
 
-def test_a_stream_of_busy_ones_does_not_starve_a_block(start: Start) -> None:
+def test_a_stream_of_busy_processes_does_not_starve_a_timed_block(start: Start) -> None:
     one = start("busy")
     assert one.is_in()
     block = start("quiet")

@@ -80,7 +80,7 @@ def put(store, content):
         (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links"),
     ],
 )
-def test_something_else_in_an_object_s_place_is_an_error_and_left_alone(store, lay, found, use):
+def test_an_object_path_that_is_not_a_readable_file_is_an_error_and_left_alone(store, lay, found, use):
     store.records.add(Record(Key("a"), "compile", True, outputs={"x": digest_of(b"content")}))
     path = store.path(digest_of(b"content"))
     path.parent.mkdir()

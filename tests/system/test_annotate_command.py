@@ -60,7 +60,7 @@ def test_other_targets_and_a_missing_perf_are_refused(project: Project, tmp_path
     assert missing.code == 1 and "perf is not installed" in missing.err
 
 
-def test_a_perf_that_may_not_take_samples_is_said_with_the_setting(project: Project, tmp_path: Path) -> None:
+def test_a_perf_without_permission_is_reported_with_the_setting(project: Project, tmp_path: Path) -> None:
     for name, text in (("perf", "echo 'Consider adjusting perf_event_paranoid' >&2; exit 255"), ("objdump", "exit 1")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)

@@ -57,7 +57,7 @@ def test_benchmarks_print_a_line_for_each_part():
         (("--protocol", "bogus"), "invalid choice"),
     ],
 )
-def test_benchmarks_refuse_what_no_part_can_have(words, why):
+def test_benchmarks_refuse_invalid_options(words, why):
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "--only", "noop", *words],
         cwd=REPOSITORY, env=environment({}), capture_output=True, text=True, check=False,
@@ -67,7 +67,7 @@ def test_benchmarks_refuse_what_no_part_can_have(words, why):
     assert "Traceback" not in done.stderr
 
 
-def test_without_ninja_a_benchmark_says_what_installs_it(tmp_path):
+def test_a_benchmark_without_ninja_prints_how_to_install_it(tmp_path):
     code = "import sys; from benchmarks import __main__ as b, ninja; ninja.NINJA = '/nothing'; sys.argv[1:] = ['--only', 'noop']; b.main()"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=REPOSITORY, env=environment({}), capture_output=True, text=True, check=False

@@ -52,7 +52,7 @@ def test_dispatchflow_explains_the_commands_of_which_doit_has_its_own(word: str,
 
 
 @pytest.mark.parametrize("dodo", ("main(", "1 / 0\n" + DODO, DODO + "1 / 0\n", "raise SystemExit(7)"))
-def test_dispatchflow_says_what_is_wrong_with_a_file_as_doit_does(tmp_path: Path, dodo: str) -> None:
+def test_dispatchflow_reports_errors_in_a_dodo_file_as_doit_does(tmp_path: Path, dodo: str) -> None:
     assert_dispatchflow_is_doit(Project.make(tmp_path / "project", dodo=dodo), "variables")
 
 
@@ -131,6 +131,6 @@ def test_a_system_without_threads_is_named(tmp_path: Path) -> None:
     assert outcome.err.startswith("doit: the system gives no more threads or processes\n")
 
 
-def test_a_toolchain_that_is_asked_for_and_missing_is_an_error(tmp_path: Path) -> None:
+def test_a_requested_toolchain_that_is_missing_is_an_error(tmp_path: Path) -> None:
     outcome = Project.make(tmp_path / "project").doit("toolchains", "iree=/nowhere")
     assert (outcome.code, "iree=/nowhere has no compiler" in outcome.out) == (2, True), str(outcome)

@@ -36,7 +36,9 @@ def judgements(project: Project) -> list[dict[str, Any]]:
     return [json.loads(text) for (text,) in project.query("select value from remembered where name glob 'runtimes:*'")]
 
 
-def test_a_runtime_that_is_as_fast_holds_and_nothing_is_measured_again(made: Project, tmp_path: Path) -> None:
+def test_an_equally_fast_runtime_is_judged_unchanged_and_nothing_is_measured_again(
+    made: Project, tmp_path: Path
+) -> None:
     """What runs beside it may move an equal runtime: one of three tries tells."""
     for number in range(3):
         if _judged_as_fast(made.copy(tmp_path / f"project{number}"), tmp_path / f"tools{number}"):
@@ -82,7 +84,9 @@ def _judged_as_fast(copied: Project, tools: Path) -> bool:
     return True
 
 
-def test_a_runtime_that_moved_measures_again_what_it_reused_and_both_are_kept(copied: Project, tmp_path: Path) -> None:
+def test_cases_reused_from_a_runtime_that_moved_are_measured_again_and_both_rows_kept(
+    copied: Project, tmp_path: Path
+) -> None:
     words = ("protocol=fast", "profile:*_16x*", environment(tmp_path / "slower", SLOWER))
     before = {row["case"]: row for row in copied.rows()}
 
@@ -110,7 +114,7 @@ def test_a_runtime_that_moved_measures_again_what_it_reused_and_both_are_kept(co
     assert (counts, "control" in outcome.out) == (NOTHING | {"verify": 2, "profile": 2}, False), str(outcome)
 
 
-def test_a_runtime_that_cannot_run_a_control_moved(copied: Project, tmp_path: Path) -> None:
+def test_a_runtime_that_cannot_run_a_control_is_judged_as_moved(copied: Project, tmp_path: Path) -> None:
     words = ("protocol=fast", f"profile:{NAME}", environment(tmp_path / "broken", BROKEN))
 
     counts, outcome = copied.made_by(*words, code=1)
@@ -140,7 +144,7 @@ def test_controls_are_verified_before_they_are_measured(copied: Project, tmp_pat
     assert copied.counts()["profile"] == before["profile"]
 
 
-def test_what_is_measured_is_verified_by_the_runtime_that_measures_it(copied: Project, tmp_path: Path) -> None:
+def test_each_measured_case_is_verified_by_the_runtime_that_measures_it(copied: Project, tmp_path: Path) -> None:
     """It spoils the results of one case alone, so that no control would tell."""
     spoiling = """"$real" "$@"; code=$?
 case " $* " in *" --input=24x"*) for word in "$@"; do case "$word" in --output=@*)
@@ -167,7 +171,7 @@ exit $code"""
             assert (outcome.code, copied.counts()["verify"]) == (code, before), outcome
 
 
-def test_a_runtime_that_is_gone_is_compared_with_what_it_left(copied: Project, tmp_path: Path) -> None:
+def test_the_recorded_blocks_stand_for_a_runtime_that_is_no_longer_available(copied: Project, tmp_path: Path) -> None:
     words = ("protocol=fast", f"profile:{NAME}")
     copied.made_by(*words, "remeasure=yes", environment(tmp_path / "same", SAME))
     shutil.rmtree(tmp_path / "same")

@@ -81,7 +81,7 @@ def test_the_product_compiles_to_the_same_digest(study: Study, workspace: Worksp
 
 
 @pytest.mark.slow
-def test_of_two_releases_the_code_is_the_same_or_an_executable_differs(tmp_path: Path) -> None:
+def test_the_code_of_two_releases_is_equal_or_an_executable_differs(tmp_path: Path) -> None:
     """As of 3.12.0 and 3.13.0, for one CPU, so that it is so on every machine."""
     store = Store(tmp_path / "store")
     old, new = Study(store, "3.12.0"), Study(store, "3.13.0")

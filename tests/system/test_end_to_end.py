@@ -15,7 +15,7 @@ pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree
 
 
-def test_the_first_run_makes_everything_and_says_so(first_run: tuple[Project, Outcome]) -> None:
+def test_the_first_run_makes_everything_and_prints_a_table_and_counts(first_run: tuple[Project, Outcome]) -> None:
     _, outcome = first_run
     lines = outcome.out.splitlines()
     header = next(line for line in lines if line.startswith("case "))

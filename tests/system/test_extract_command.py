@@ -121,7 +121,9 @@ def test_a_site_that_the_call_does_not_reach_has_random_inputs_and_says_why(proj
     assert second["expected"] == ["8x16xf32=@s03.out0.bin"]
 
 
-def test_another_execution_of_a_loop_is_taken_and_sites_without_it_say_so(project: Project, bundle: Path) -> None:
+def test_a_chosen_execution_of_a_loop_is_extracted_and_sites_without_it_are_reported(
+    project: Project, bundle: Path
+) -> None:
     first = project.doit("extract", *CASE, NAME, "sites=1", "execution=1", "out=first")
     assert first.code == 0, first
     folder = project.root / "first"
@@ -160,7 +162,7 @@ def test_an_extraction_replaces_an_earlier_one_and_leaves_other_files(project: P
         (("file=broken.mlir", "out=b"), 1, ["the case does not compile", "broken.mlir"]),
     ],
 )
-def test_wrong_input_is_told_before_anything_is_written(
+def test_wrong_input_is_reported_before_anything_is_written(
     project: Project, words: tuple[str, ...], code: int, said: list[str]
 ) -> None:
     (project.root / "specs/mine.toml").write_text("")

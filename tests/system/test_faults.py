@@ -79,7 +79,7 @@ def test_a_compile_killed_on_its_way_is_made_by_the_next_run(copied: Project) ->
     assert_whole(copied)
 
 
-def test_a_measurement_killed_on_its_way_is_taken_anew_and_its_blocks_stay(copied: Project) -> None:
+def test_a_killed_measurement_is_measured_again_and_its_blocks_stay(copied: Project) -> None:
     def blocks() -> int:
         return int(copied.query("select count(*) from block")[0][0])
 

@@ -190,7 +190,7 @@ def test_looking_and_cleaning_need_no_room(disk: Path, copied: Project) -> None:
     assert_whole(copied)
 
 
-def test_a_store_where_nothing_was_ever_stored_is_not_to_be_cleaned(disk: Path, tmp_path: Path) -> None:
+def test_an_error_on_a_full_disk_does_not_suggest_to_clean_an_empty_store(disk: Path, tmp_path: Path) -> None:
     project = on(disk, Project.make(tmp_path / "p", sweep()))
     for room_kib, words in ((0, ["store", "clean"]), (16, ["store", "clean"]), (16, ["plan"])):
         ballast = fill(disk, room_kib << 10)
@@ -203,7 +203,7 @@ def test_a_store_where_nothing_was_ever_stored_is_not_to_be_cleaned(disk: Path, 
 
 
 @pytest.mark.parametrize("room_kib", [0, 44])
-def test_what_a_new_toolchain_says_of_itself_is_never_cut(
+def test_facts_of_a_new_toolchain_are_never_recorded_truncated(
     room_kib: int, disk: Path, copied: Project, tmp_path: Path
 ) -> None:
     on(disk, copied)

@@ -127,7 +127,7 @@ main()
 """
 
 
-def test_twice_ends_it_while_the_first_is_still_answered(tmp_path: Path) -> None:
+def test_a_second_ctrl_c_ends_a_run_that_is_still_stopping(tmp_path: Path) -> None:
     project = Project.make(tmp_path / "p", sweep(target="vmvx"), dodo=STUCK)
     process = project.start("protocol=fast")
     assert wait_until(lambda: any("--benchmark_format" in words for words in processes_in(project.store)))
@@ -188,7 +188,7 @@ def test_nohup_goes_on(tmp_path: Path) -> None:
     assert (process.returncode, b"1 verified" in out) == (0, True), out
 
 
-def test_what_starts_the_tools_is_out_of_reach_of_ctrl_c_from_its_first_moment(
+def test_the_process_that_starts_tools_has_its_own_session_from_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sessions: list[int] = []
@@ -231,7 +231,7 @@ def test_no_tool_outlives_its_run(kind: signal.Signals, tool: str, copied: Proje
     assert copied.doit("protocol=fast", "profile:*_20x*").code == 0
 
 
-def test_a_run_that_waits_for_a_stopped_one_says_for_whom(copied: Project, tmp_path: Path) -> None:
+def test_a_run_that_waits_for_a_stopped_process_names_it(copied: Project, tmp_path: Path) -> None:
     other = copied.copy(tmp_path / "other")
     other.add(sweep(m=20))
     process = copied.start("protocol=fast", "remeasure=yes", f"profile:{NAME}")

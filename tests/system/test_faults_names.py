@@ -77,7 +77,7 @@ def test_a_spec_is_named_on_the_command_line(name: str, copied: Project) -> None
     assert "profile:matmul_40x16x16_f32t_f32t_f32t_default@llvm-cpu-1t" in outcome.out
 
 
-def test_a_spec_that_is_wrong_is_named_whatever_its_bytes(copied: Project) -> None:
+def test_a_wrong_spec_is_named_even_if_its_path_is_not_utf_8(copied: Project) -> None:
     copied.add(sweep(m=0), f"{ODD}.toml")
 
     outcome = copied.doit("list")
@@ -90,7 +90,7 @@ STORES = [f"../s{ODD}", "-store", "../link/../../x 'y'\n$z"]
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_a_store_of_an_odd_name(name: str, copied: Project, tmp_path: Path) -> None:
+def test_a_store_may_have_an_odd_name(name: str, copied: Project, tmp_path: Path) -> None:
     (tmp_path / "far/away").mkdir(parents=True)
     (tmp_path / "link").symlink_to("far/away")  # whose `..` is far/, not here
     place = Path(os.path.realpath(copied.root / name))
@@ -106,7 +106,7 @@ def test_a_store_of_an_odd_name(name: str, copied: Project, tmp_path: Path) -> N
     assert made.resolve(strict=True).is_relative_to(place)
 
 
-def test_a_toolchain_of_an_odd_name(copied: Project, tmp_path: Path) -> None:
+def test_a_toolchain_may_be_in_a_folder_with_an_odd_name(copied: Project, tmp_path: Path) -> None:
     """IREE 3.13 gives a shell the names of its linker and of the linker's files as they are."""
     folder, log = tmp_path / f"-it's a @ {ODD}\n", tmp_path / "linked"
     toolchain(folder)
@@ -139,14 +139,14 @@ def test_a_toolchain_of_an_odd_name(copied: Project, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [f"rows{ODD}.csv", "-rows.csv", "two\nlines.csv", "../rows 'a'.csv"])
-def test_a_report_into_a_file_of_an_odd_name(name: str, copied: Project) -> None:
+def test_a_report_can_be_written_to_a_file_with_an_odd_name(name: str, copied: Project) -> None:
     outcome = copied.doit("report", "format=csv", f"out={name}")
 
     assert (outcome.code, outcome.out) == (0, ""), str(outcome)
     assert (copied.root / name).read_text().count("matmul_") >= 4
 
 
-def test_a_report_that_cannot_be_written_says_so(copied: Project) -> None:
+def test_a_report_that_cannot_be_written_is_an_error(copied: Project) -> None:
     outcome = copied.doit("report", f"out=missing{ODD}/rows")
 
     assert (outcome.code, "cannot be written" in outcome.err) == (2, True), str(outcome)

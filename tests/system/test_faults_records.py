@@ -52,7 +52,7 @@ def harm(project: Project, change: Callable[[bytes], bytes]) -> None:
 
 
 @pytest.mark.parametrize("name", HARMS)
-def test_damaged_records_are_told_by_every_command(name: str, copied: Project) -> None:
+def test_damaged_records_are_reported_by_every_command(name: str, copied: Project) -> None:
     """Damage in the middle shows later than at opening."""
     harm(copied, HARMS[name])
 
@@ -112,7 +112,9 @@ def test_a_store_of_another_version_is_refused_by_every_command_and_left_as_it_i
     assert copied.doit("report").code == 0
 
 
-def test_records_that_another_program_holds_are_told(copied: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_locked_by_another_programs_transaction_are_reported(
+    copied: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dispatchflow.store.database._PATIENCE_S", 0.1)
     records = Records(copied.store / "records.sqlite")
     with contextlib.closing(sqlite3.connect(copied.store / "records.sqlite", isolation_level=None)) as other:
@@ -123,7 +125,7 @@ def test_records_that_another_program_holds_are_told(copied: Project, monkeypatc
     assert records.remembered("a") == "b"
 
 
-def test_records_that_another_program_holds_for_itself_are_told(
+def test_records_locked_exclusively_by_another_program_are_reported(
     copied: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an invocation on a full disk does."""
@@ -142,7 +144,7 @@ def test_records_that_another_program_holds_for_itself_are_told(
 # --- the clock
 
 
-def test_the_newest_is_the_newest_when_the_clock_was_set_back(copied: Project) -> None:
+def test_the_last_recorded_row_counts_as_newest_after_the_clock_was_set_back(copied: Project) -> None:
     """As if all so far had been made next year."""
     year = 365 * 86400
     copied.write(f"update record set at = at + {year}", f"update measurement set at = at + {year}")

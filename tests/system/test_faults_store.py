@@ -31,7 +31,7 @@ USED = ["module.vmfb", "random_0.bin", "exact_1.bin", "expected_exact.bin", "exp
 @pytest.mark.parametrize(
     ("name", "damage"), [*((name, "a changed byte") for name in USED), *((USED[0], d) for d in list(DAMAGES)[1:])]
 )
-def test_a_damaged_object_is_made_anew_before_it_is_used(name: str, damage: str, copied: Project) -> None:
+def test_a_damaged_object_is_made_again_before_it_is_used(name: str, damage: str, copied: Project) -> None:
     path = (copied.root / "build" / NAME / name).resolve(strict=True)
     content, change = path.read_bytes(), DAMAGES[damage]
     path.unlink()
@@ -51,7 +51,7 @@ def test_a_damaged_object_is_made_anew_before_it_is_used(name: str, damage: str,
     assert all(row["verification"] == "within bound" for row in copied.rows())
 
 
-def test_two_objects_that_changed_places_are_both_made_anew(copied: Project) -> None:
+def test_two_swapped_objects_are_both_made_again(copied: Project) -> None:
     folder = copied.root / "build" / NAME
     one, other = ((folder / name).resolve(strict=True) for name in ("random_0.bin", "module.vmfb"))
     contents = one.read_bytes(), other.read_bytes()
@@ -111,7 +111,7 @@ def test_a_part_damaged_within_is_named_and_written_again_once_removed(copied: P
 
 
 @pytest.mark.parametrize("lay", [Path.mkdir, os.mkfifo])
-def test_a_directory_or_a_pipe_in_an_object_s_place_is_told_and_the_check_goes_on(
+def test_a_directory_or_pipe_at_an_objects_path_is_reported_and_the_check_goes_on(
     lay: Callable[[Path], None], copied: Project
 ) -> None:
     path, gone = ((copied.root / "build" / NAME / name).resolve(strict=True) for name in ("module.vmfb", "exact_0.bin"))
@@ -130,9 +130,7 @@ def test_a_directory_or_a_pipe_in_an_object_s_place_is_told_and_the_check_goes_o
 
 
 @pytest.mark.parametrize("part", ["objects", "locks", "results", "tmp", "records.sqlite"])
-def test_a_part_of_the_store_that_cannot_be_written_is_told_once_and_is_no_case_s_failure(
-    part: str, copied: Project
-) -> None:
+def test_an_unwritable_part_of_the_store_is_reported_once_and_fails_no_case(part: str, copied: Project) -> None:
     copied.add(sweep(m=[20, 28]))
     for path in [*(copied.store / "locks").iterdir(), *(copied.store / "results").iterdir()]:
         path.unlink()  # so that they are made anew

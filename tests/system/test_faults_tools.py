@@ -90,7 +90,7 @@ def test_a_tool_that_eats_memory_is_ended_at_the_limit_and_the_others_go_on(
     assert "failed at memory_limit=256MiB, now none" in planned.out
 
 
-def test_the_real_tools_live_within_a_small_limit_and_say_so_below_it(project: Project) -> None:
+def test_the_real_tools_run_within_a_small_memory_limit_and_fail_with_a_reason_below_it(project: Project) -> None:
     """It counts what they write to, not the hundreds of MB of code that they map."""
     outcome = project.doit("memory_limit=16MiB", f"profile:{NEW}", "protocol=fast")
     assert outcome.code == 1
@@ -100,7 +100,7 @@ def test_the_real_tools_live_within_a_small_limit_and_say_so_below_it(project: P
     assert outcome.code == 0, str(outcome)
 
 
-def test_what_failed_under_a_limit_of_memory_says_it_and_is_tried_again_above(project: Project) -> None:
+def test_a_compile_that_failed_under_a_memory_limit_names_it_and_is_retried_above_it(project: Project) -> None:
     """A signal, a library that is not mapped, a linker that cannot start: what tools say differs, the rule does not."""
     for limit in ("1KiB", "1MiB", "20MiB"):
         outcome = project.doit(f"memory_limit={limit}", f"compile:{NEW}")
@@ -112,7 +112,7 @@ def test_what_failed_under_a_limit_of_memory_says_it_and_is_tried_again_above(pr
     assert outcome.code == 0, str(outcome)
 
 
-def test_a_block_that_failed_under_a_limit_of_memory_says_it_and_is_tried_again_above(project: Project) -> None:
+def test_a_block_that_failed_under_a_memory_limit_names_it_and_is_planned_again_above_it(project: Project) -> None:
     words = ("protocol=fast", f"profile:{NEW}")
     assert project.doit(f"verify:{NEW}").code == 0
     outcome = project.doit(*words, "memory_limit=1KiB")

@@ -72,7 +72,7 @@ def _hashable(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "anchors_reference_ns": tuple(row["anchors_reference_ns"])}
 
 
-def test_a_damaged_directory_is_made_anew(tmp_path: Path) -> None:
+def test_a_damaged_machine_directory_is_written_again(tmp_path: Path) -> None:
     cache = {"DISPATCHFLOW_CACHE": str(tmp_path / "cache")}
     assert new(tmp_path / "first").doit(*WORDS, **cache).code == 0
     kept = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
@@ -85,7 +85,7 @@ def test_a_damaged_directory_is_made_anew(tmp_path: Path) -> None:
     assert CALIBRATION not in new(tmp_path / "third").doit(*WORDS, **cache).out
 
 
-def test_where_the_directory_cannot_be_written_the_store_has_it(tmp_path: Path) -> None:
+def test_the_store_keeps_the_calibration_if_the_machine_directory_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     nowhere = {"DISPATCHFLOW_CACHE": str(tmp_path / "file" / "cache")}
     project = new(tmp_path / "project")

@@ -119,7 +119,7 @@ def test_the_reference_is_compiled_without_the_configurations_of_a_tuning(projec
 
 
 @pytest.mark.slow
-def test_a_wrong_whole_of_right_sites_is_said(project: Project) -> None:
+def test_a_wrong_program_without_a_wrong_site_is_reported(project: Project) -> None:
     (project.root / "right.mlir").write_text(chain())
     (project.root / "zeros.bin").write_bytes(bytes(4 * 8 * 4))
     found = project.doit(

@@ -46,7 +46,7 @@ def test_list_takes_patterns(pattern: str, count: int, made: Project) -> None:
     assert (outcome.code, len(outcome.out.splitlines())) == (0, count), str(outcome)
 
 
-def test_list_says_what_is_made_and_what_is_not(copied: Project) -> None:
+def test_list_shows_which_stages_are_made_and_which_are_to_run(copied: Project) -> None:
     copied.add(sweep(m=20))
 
     lines = copied.doit("list", "-s", "protocol=fast", "profile").out.splitlines()
@@ -68,7 +68,7 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     assert (project.root / "stderr").read_text() == ""
 
 
-def test_plan_tells_what_a_run_would_make_and_makes_nothing(copied: Project) -> None:
+def test_plan_shows_what_a_run_would_make_and_makes_nothing(copied: Project) -> None:
     copied.add(sweep(m=20))
     files = copied.files()
 
@@ -93,7 +93,7 @@ def test_plan_in_a_new_project_makes_nothing(tmp_path: Path) -> None:
     assert not (project.root / "build").exists()
 
 
-def test_explain_says_why_nothing_would_run(copied: Project) -> None:
+def test_explain_shows_that_the_store_has_everything_if_nothing_would_run(copied: Project) -> None:
     outcome = copied.doit("explain", "protocol=fast", f"profile:{NAME}")
 
     assert outcome.code == 0
@@ -225,7 +225,7 @@ def test_a_run_on_a_store_that_cannot_be_written_says_so(copied: Project) -> Non
     assert "DISPATCHFLOW_STORE" in found.stderr
 
 
-def test_a_store_elsewhere(made: Project, copied: Project, tmp_path: Path) -> None:
+def test_a_store_may_be_in_another_directory(made: Project, copied: Project, tmp_path: Path) -> None:
     (copied.store).rename(tmp_path / "elsewhere")
 
     counts = copied.doit("protocol=fast", DISPATCHFLOW_STORE=str(tmp_path / "elsewhere"))

@@ -46,7 +46,7 @@ def test_members_are_arguments_in_natural_order_and_numbers_too(project):
     assert "ref.npz:in2; " in told and "ref.npz:in11" in told
 
 
-def test_only_a_member_that_is_read_does_anything_again(project, tmp_path):
+def test_only_changed_archive_members_that_a_case_reads_repeat_its_verification(project, tmp_path):
     copied = project.copy(tmp_path / "p")
     save(copied, in10=X, in2=X * 3, in11=np.int32(7), out0=X * 2, out1=np.int32(14), more=X)
     made, _ = copied.made_by("verify")

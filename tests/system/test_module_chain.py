@@ -111,7 +111,7 @@ def test_modules_of_any_dialect_are_verified_and_measured(project):
     assert "6 cases: up to date" in again.out
 
 
-def test_editing_the_file_redoes_only_it_and_a_comment_only_prints_it_again(project, tmp_path):
+def test_editing_a_module_verifies_only_it_again_and_editing_a_comment_recompiles_nothing(project, tmp_path):
     copied = project.copy(tmp_path / "p")
     file = copied.root / "specs/ir/scaled.mlir"
     file.write_text(SCALED.format(comment="another comment", factor=2.0))
@@ -128,7 +128,7 @@ def test_editing_the_file_redoes_only_it_and_a_comment_only_prints_it_again(proj
     assert "6 cases: up to date" in copied.doit("profile", "protocol=fast").out
 
 
-def test_what_a_module_lacks_is_a_failure_of_its_case_alone(project, tmp_path):
+def test_a_module_with_something_missing_fails_only_its_own_case(project, tmp_path):
     copied = project.copy(tmp_path / "p")
     folder = copied.root / "specs/ir"
     (folder / "broken.mlir").write_text("func.func @main() -> tensor<4xf32> { nonsense }")

@@ -38,7 +38,7 @@ def said(outcome):
     return found and found[1]
 
 
-def test_sizes_that_only_a_call_tells_are_compared(tmp_path):
+def test_result_sizes_that_are_known_only_after_a_call_are_compared(tmp_path):
     project = Project.make(tmp_path)
     (tmp_path / "turned.mlir").write_text(TURNED.format(type="f32"))
     (tmp_path / "bf16.mlir").write_text(TURNED.format(type="bf16"))

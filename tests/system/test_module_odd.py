@@ -43,7 +43,7 @@ MODULE = {"operation": "module", "m": None, "n": None, "k": None, "reference": "
 
 
 @pytest.mark.parametrize("name", [name for name in STRANGE if name not in ("own.mlir", "typo.mlir")])
-def test_what_is_no_mlir_is_called_by_what_it_is(name):
+def test_a_file_that_is_not_mlir_is_named_by_its_format(name):
     content, told = STRANGE[name]
     assert told.startswith(f"{name} {foreign_format(content)}") or f"{name} {foreign_format(content)}".startswith(told)
 
@@ -53,7 +53,7 @@ def test_mlir_is_left_to_the_compiler():
     assert foreign_format(b"ML\xefR\0\0") is None
 
 
-def test_what_an_initializer_stores_is_no_state():
+def test_stores_of_initializers_do_not_count_as_state():
     once = "module {\n  util.initializer {\n    util.global.store %0, @table : i32\n    util.return\n  }\n"
     assert stored(once + "}") == []
     assert stored(f'{once}  util.func @f() {{\n    util.global.store %0, @"a b" : i32\n  }}\n}}') == ["a b"]
@@ -61,7 +61,7 @@ def test_what_an_initializer_stores_is_no_state():
 
 
 @pytest.mark.iree
-def test_one_odd_file_stops_no_other_and_each_says_what_it_is(tmp_path):
+def test_an_odd_file_does_not_stop_the_others_and_each_has_its_reason(tmp_path):
     files = [*STRANGE, "right.mlir", "counter.mlir"]
     spec = sweep(**MODULE, file=files) + sweep(**MODULE, file="scalar.mlir", inputs="i32=6")
     spec += sweep(**MODULE, file="numbers.mlir", inputs=["1", "2"])
@@ -133,7 +133,7 @@ def test_two_projects_that_share_a_store_keep_their_rows_of_modules_of_one_name(
 
 
 @pytest.mark.parametrize("words", ["reference=vmvx,llvm-cpu", "expected=", "expected=a.npy;;b.npy", "name=", "inputs="])
-def test_a_word_of_a_module_that_is_empty_or_too_much_is_refused_on_the_command_line(words):
+def test_an_empty_or_excess_value_of_a_module_variable_is_refused_on_the_command_line(words):
     from dispatchflow.cli import variables
     from dispatchflow.errors import SpecError
 

@@ -119,7 +119,7 @@ def test_weights_are_read_from_several_files_and_other_formats_also_by_the_refer
         ("model=x.gguf", "cannot read x.gguf: INVALID_ARGUMENT; GGUF file magic missing or invalid"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_weights_is_told(project, tmp_path, weights, told):
+def test_wrong_weights_are_reported_without_compiling(project, tmp_path, weights, told):
     copied = project.copy(tmp_path / "p")
     folder = copied.root / "specs"
     write_irpa(folder / "half.irpa", w=W)

@@ -40,7 +40,7 @@ func.func @number(%n: i32) -> i32 {
 """
 
 
-def test_results_are_told_apart_whatever_their_size_and_their_number(tmp_path):
+def test_each_of_several_results_is_compared_whatever_its_size(tmp_path):
     project = Project.make(tmp_path)
     (tmp_path / "pair.mlir").write_text(PAIR)
     for name, array in {"x": X, "y": X * 2, "flat": X.ravel() * 2, "inf": np.full_like(X, np.inf)}.items():

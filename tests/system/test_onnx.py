@@ -91,7 +91,7 @@ def test_weights_in_a_file_of_their_own_are_tracked_by_content(tmp_path):
     assert "cannot import net.onnx: " in outcome.out and "net.bin" in outcome.out
 
 
-def test_what_is_wrong_with_a_model_is_told_in_one_line(tmp_path):
+def test_an_error_in_a_model_is_reported_in_one_line(tmp_path):
     names = ("junk", "outside", "unpool")
     project = Project.make(tmp_path, "".join(f"[[sweep]]\n{SPEC.format(name)}" for name in names))
     (tmp_path / "specs/junk.onnx").write_bytes(b"\x08\x07\x12\x07pytorch" + b"\xff" * 40)

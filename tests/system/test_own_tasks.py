@@ -32,7 +32,7 @@ def task_wrong():
 '''
 
 
-def test_own_tasks_stand_beside_ours(copied: Project) -> None:
+def test_own_tasks_are_listed_planned_and_run_beside_the_built_in_ones(copied: Project) -> None:
     (copied.root / "dodo.py").write_text(OWN_TASKS)
     copied.add(sweep(m=20))
 
@@ -86,7 +86,7 @@ def task_mine():
 """
 
 
-def test_a_row_that_is_refused_keeps_nothing_else_from_being_shown_and_done(copied: Project) -> None:
+def test_a_refused_row_does_not_stop_the_other_rows_and_tasks(copied: Project) -> None:
     (copied.root / "dodo.py").write_text(UNFIT)
     copied.add(sweep(m=20) + sweep(operation="vecmat", m=None))
 

@@ -56,7 +56,7 @@ def test_two_phases_of_one_case_are_compared(project: Project) -> None:
     assert wrong.code == 2 and "Did you mean 'flow'?" in wrong.err
 
 
-def test_passes_the_host_program_and_the_slowest_passes(project: Project) -> None:
+def test_phases_writes_all_passes_and_the_host_program_and_lists_the_slowest_passes(project: Project) -> None:
     out = project.doit(*WORDS, "phases", NAME, "pass=all", "output=vm-asm", "timing=yes")
     assert out.code == 0, out
     slowest = out.out.splitlines()[2]

@@ -113,7 +113,7 @@ DYNAMIC = f"""func.func @main(%x: tensor<?x64xf32>, %w: tensor<64x64xf32>) -> te
 """
 
 
-def test_two_loops_with_the_same_dispatch_are_told_apart(device, tmp_path):
+def test_two_loops_with_the_same_dispatch_are_distinguished(device, tmp_path):
     name, variables = device
     made = program(*[["main_dispatch_0_matmul_64x64x64_f32"]] * 2)
     folder = compiled(two_loops(64), name, tmp_path)
@@ -121,7 +121,7 @@ def test_two_loops_with_the_same_dispatch_are_told_apart(device, tmp_path):
     assert {site.name: site.executions for site in times.sites} == {"1": 5, "2": 2}
 
 
-def test_several_dispatches_of_one_command_buffer(device, tmp_path):
+def test_each_dispatch_of_a_command_buffer_is_one_execution_of_its_site(device, tmp_path):
     name, variables = device
     folder = compiled(THREE, name, tmp_path)
     inputs = ["8x16xf32=1", "16x32xf32=1", "32x64xf32=1"]
@@ -136,7 +136,7 @@ def test_several_dispatches_of_one_command_buffer(device, tmp_path):
     assert all((site.workers is None) == (name == "vulkan") for site in times.sites)
 
 
-def test_dynamic_sizes(device, tmp_path):
+def test_a_program_with_dynamic_sizes_has_the_times_of_its_sites(device, tmp_path):
     name, variables = device
     folder = compiled(DYNAMIC, name, tmp_path)
     made = program(["main_dispatch_0_matmul_Dx64x64_f32"] * 2)

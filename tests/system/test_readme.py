@@ -70,7 +70,7 @@ def run(line: str, tree: Path) -> Outcome:
     return outcome
 
 
-def test_the_first_run_the_second_and_every_command_of_every_day_work(tree: Path) -> None:
+def test_the_readmes_first_run_second_run_and_daily_commands_work(tree: Path) -> None:
     # One test: workers that share them would each make the first run.
     # The first two parts are an installation, which CI does.
     *installation, first = block("First run")[0].split(" && ")

@@ -81,7 +81,7 @@ SKIPPED = f"matmul_8x8x8_f32t_f32t_f32t_{TILES}@vmvx-1t"
 
 
 @pytest.mark.parametrize("word", ["", f"verify:{SKIPPED}", "list --all emit", f"explain profile:{SKIPPED}", "plan"])
-def test_what_is_all_skipped_is_no_failure_and_says_why(word: str, made: Project) -> None:
+def test_a_run_in_which_all_cases_are_skipped_succeeds_and_prints_the_reason(word: str, made: Project) -> None:
     axes = ["m=8", "n=8", "k=8", f"tuning={TILES}", "target=vmvx", "threads=1"]
 
     outcome = made.doit(*axes, *word.split())
@@ -160,7 +160,7 @@ def test_a_size_beyond_every_machine_is_a_failed_case_or_a_skip_and_not_a_crash(
 WRONG = '$real "$@"; for w in "$@"; do case $w in --output=@*) /usr/bin/head -c 1024 /dev/zero > ${w#--output=@};; esac; done'
 
 
-def test_a_wrong_result_is_told_not_measured_and_measured_with_verify_warn(copied: Project, tmp_path: Path) -> None:
+def test_a_wrong_result_is_reported_and_measured_only_with_verify_warn(copied: Project, tmp_path: Path) -> None:
     tools = {"PYTHONPATH": toolchain(tmp_path / "tools", iree_run_module=WRONG)}
     words = ("protocol=fast", "m=16", "n=16", "k=16", "dtype=i8", "threads=1")
     name = "matmul_16x16x16_i8t_i8t_i32t_default@llvm-cpu-1t"
@@ -206,7 +206,7 @@ def test_verify_off_measures_what_it_does_not_verify(copied: Project) -> None:
     assert "within bound" in outcome.out
 
 
-def test_remeasure_noisy_takes_what_is_above_the_limit_that_is_said(copied: Project) -> None:
+def test_remeasure_noisy_plans_rows_above_the_given_limit_only(copied: Project) -> None:
     # On a machine that is busy just now an interval may be wider than the median.
     name = min(copied.rows(), key=lambda row: row["within_session"] or inf)["case"]
     told = [
@@ -237,7 +237,7 @@ def test_remeasure_adds_rows_and_takes_none_away(copied: Project) -> None:
     assert newest[0] == history[1] != history[0]
 
 
-def test_noise_is_told_where_a_measurement_is_asked_for(copied: Project) -> None:
+def test_noise_is_reported_only_if_a_measurement_is_requested(copied: Project) -> None:
     copied.write("update measurement set status = 'noisy'")
 
     assert "remeasure=noisy" in copied.doit("protocol=fast").out

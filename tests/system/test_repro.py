@@ -58,7 +58,7 @@ def test_repro_benchmarks(made: Project) -> None:
     assert json.loads(found.stdout)["benchmarks"]
 
 
-def test_repro_says_what_it_takes(made: Project) -> None:
+def test_repro_without_a_word_prints_the_allowed_words(made: Project) -> None:
     found = repro(made, "")
 
     assert found.returncode == 2

@@ -46,7 +46,7 @@ TIMED = {"two_functions": ["mine"], "unused": ["used"], "called_twice": ["inner"
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_programs_sites_have_all_of_its_call_and_their_own_names(name: str, tmp_path: Path) -> None:
+def test_a_programs_sites_add_up_to_the_call_and_have_their_operations_names(name: str, tmp_path: Path) -> None:
     project = Project.make(tmp_path / "p")
     (project.root / "net.mlir").write_text(PROGRAMS[name])
     words = ("file=net.mlir", "function=main", "inputs=16x16xf32", "threads=1", "protocol=fast", "sites")

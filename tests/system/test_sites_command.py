@@ -39,7 +39,7 @@ def rows_of(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_a_view_that_a_profile_wrote_has_its_sites_again_after_sites(loops: Project, tmp_path: Path) -> None:
+def test_doit_sites_writes_the_sites_into_a_view_that_was_written_again(loops: Project, tmp_path: Path) -> None:
     project = loops.copy(tmp_path / "p")
     (folder,) = project.root.glob("build/module_*")
     text = (folder / "sites.txt").read_text()

@@ -43,7 +43,7 @@ def test_a_suite_is_verified_and_an_error_in_one_folder_is_that_folders_failure(
     assert "unknown column 'median'" in project.doit("report", "stage=verify", "columns=median", *words[:2]).err
 
 
-def test_failures_of_now_are_written_as_known_ones_and_a_fix_is_told(tmp_path):
+def test_current_failures_are_written_as_known_failures_and_a_fix_is_reported(tmp_path):
     project = Project.make(tmp_path)
     suite_folders.make(tmp_path / "suite")
     words = ("suite=suite/*", "threads=1")

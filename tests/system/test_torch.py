@@ -57,7 +57,7 @@ def test_locations_are_paths_of_modules_and_lines_of_the_users_file(made):
     assert str(made[0].root) not in text
 
 
-def test_equal_executables_of_two_blocks_are_told_apart(made):
+def test_equal_executables_of_two_blocks_are_distinguished(made):
     found = rows(made[0])
     pairs = {}
     for row in found:
@@ -72,7 +72,7 @@ def test_equal_executables_of_two_blocks_are_told_apart(made):
     assert {"blocks.0", "blocks.1"} <= scopes, scopes
 
 
-def test_with_f64_demoted_it_is_verified_on_vulkan(made):
+def test_a_torch_module_is_verified_on_vulkan_with_f64_demoted(made):
     try:
         vulkan = lavapipe.environment(REPOSITORY / ".lavapipe")
     except lavapipe.Unavailable as error:
@@ -92,7 +92,7 @@ def test_with_f64_demoted_it_is_verified_on_vulkan(made):
         ("other", 2, "bad.py has no function 'other'\nIts functions are: raises, number, nothing, decides."),
     ),
 )
-def test_what_cannot_be_imported_is_one_message_and_leaves_the_files_of_before(made, function, code, problem, tmp_path):
+def test_a_failed_import_prints_one_message_and_leaves_the_earlier_files(made, function, code, problem, tmp_path):
     project = made[0].copy(tmp_path / "p")
     before = {path.name: path.read_bytes() for path in (project.root / "specs/ir").iterdir()}
     (project.root / "bad.py").write_text(BAD)

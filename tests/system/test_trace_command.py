@@ -66,7 +66,7 @@ def test_a_signal_while_it_waits_leaves_no_process(project: Project) -> None:
         assert wait_until(lambda: not processes_in(project.root), 10), processes_in(project.root)
 
 
-def test_what_cannot_be_traced_is_refused(project: Project, tmp_path: Path) -> None:
+def test_a_trace_that_cannot_be_taken_or_read_is_refused(project: Project, tmp_path: Path) -> None:
     def refused(*words: str, **variables: str) -> tuple[int, str]:
         out = project.doit(*words, **variables)
         return out.code, out.err

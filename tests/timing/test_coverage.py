@@ -23,7 +23,7 @@ def test_another_session_s_median_is_inside_in_nine_of_ten_of_the_nominal_cases(
 
 
 @pytest.mark.parametrize(("name", "held"), [("independent, 1 %", 0.93), ("correlated, ρ = 0.5, 1 %", 0.83)])
-def test_interval_within_a_session_holds_what_its_blocks_are_spread_about(name, held):
+def test_an_interval_within_a_session_contains_the_level_of_its_blocks_often_enough(name, held):
     (model,) = (model for model in MODELS if model.name == name)
     assert coverage(model, PROTOCOLS["std"], machines=60, sessions=3)["here"] >= held
 

@@ -230,7 +230,7 @@ def test_recorded_judgement_is_read_back_unchanged(found):
         ),
     ],
 )
-def test_judgement_in_a_line(found, text):
+def test_a_judgement_is_printed_in_one_line(found, text):
     assert found.text == text
 
 

@@ -64,7 +64,7 @@ def tree(root: Path, mounts: str, groups: str, **files: str) -> Path:
         ("", "0::/a", {"a/cpu.max": "1 2"}, None, None),
     ],
 )
-def test_tightest_limit_of_a_group_and_its_parents(mounts, groups, files, quota, memory, tmp_path):
+def test_the_tightest_limit_of_a_group_and_its_parents_applies(mounts, groups, files, quota, memory, tmp_path):
     root = tree(tmp_path, mounts, groups, **files)
     found = control_groups.cpu_quota(root)
     assert (found and str(found), control_groups.memory_bytes(root)) == (quota, memory)

@@ -14,7 +14,7 @@ Consider adjusting /proc/sys/kernel/perf_event_paranoid setting to open
 """
 
 
-def test_a_missing_perf_is_said_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_perf_is_reported_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling.shutil, "which", lambda name: None)
     with pytest.raises(ToolError, match="perf is not installed") as caught:
         sampling.perf()
@@ -25,7 +25,7 @@ def test_a_missing_perf_is_said_with_its_package(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("said", (DENIED, "perf_event_open(...) failed: Operation not permitted\n"))
-def test_a_missing_permission_is_said_with_the_setting(said: str) -> None:
+def test_a_missing_permission_of_perf_is_reported_with_the_setting(said: str) -> None:
     error = sampling.refused(said)
     assert error is not None and error.problem == "perf may not take samples here"
     assert "perf_event_paranoid" in error.facts and "sysctl kernel.perf_event_paranoid" in error.hint

@@ -91,7 +91,7 @@ def test_a_build_tree_may_report_less_than_a_release(says, version, revision, st
 
 
 @pytest.mark.parametrize("word", ["3", "3.012.0", "current,3.12.0", ""])
-def test_a_word_that_is_no_toolchain_is_an_error_that_lists_valid_ones(word, store, tmp_path, monkeypatch):
+def test_a_word_that_is_not_a_toolchain_is_an_error_that_lists_valid_ones(word, store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ToolchainError, match=f"^iree={word} has no compiler") as error:
         found(store, word)

@@ -85,7 +85,7 @@ def workspace(tmp_path_factory):
 
 @pytest.mark.iree
 @pytest.mark.parametrize(("tuning", "target", "name", "shape", "dtype", "says"), CASES)
-def test_what_is_not_packed_is_a_known_failure(tuning, target, name, shape, dtype, says, workspace):
+def test_a_case_that_data_tiling_does_not_pack_is_a_known_failure(tuning, target, name, shape, dtype, says, workspace):
     operation, asked, where = question(tuning, target, name, shape, dtype)
     assert unsupported_reason(operation, asked, where) is None
     case = Case(Dispatch(operation, asked), where)
@@ -94,7 +94,7 @@ def test_what_is_not_packed_is_a_known_failure(tuning, target, name, shape, dtyp
     assert (known.reason if known else None) == says, record.reason
 
 
-def test_what_multiplies_nothing_has_nothing_to_pack():
+def test_data_tiling_of_an_operation_without_a_product_is_skipped():
     softmax = OPERATIONS["softmax"].make((64, 64))
     reason = unsupported_reason(softmax, TUNINGS["data_tiling"].parse("data_tiling"), TARGETS["llvm-cpu"])
     assert reason == "softmax multiplies no matrices: it has no operands to pack"

@@ -34,7 +34,7 @@ def reason(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_tile_that_fits_is_no_skip(family):
+def test_a_tile_that_fits_is_not_skipped(family):
     assert reason(family=family) is None
     assert (
         reason(mma="MFMA_F32_16x16x16_F16", target="rocm-gfx942", tile="64x64x32_2x2_stages_2", family=family) is None
@@ -68,7 +68,7 @@ def test_tile_that_fits_is_no_skip(family):
         ({"mma": "NV_WMMA_F32_16x16x16_F16"}, None),
     ],
 )
-def test_what_an_architecture_cannot_have_is_a_skip_with_the_reason(words, says):
+def test_tiles_that_an_architecture_does_not_support_are_skipped_with_the_reason(words, says):
     found = reason(**words)
     assert found == says if says is None else says in found
 
@@ -95,7 +95,7 @@ def test_intrinsic_alone_stands_for_the_former_profiler_s_tiles_of_its_width():
         ({"mma": NV, "tile": 3}, "unknown parameter 'tile'"),
     ],
 )
-def test_parameters_that_cannot_be_are_an_error(parameters, says):
+def test_impossible_tile_parameters_are_an_error(parameters, says):
     table = {"operation": "matmul", "shape": "64x64x64", "tuning": {"family": "vector_distribute", **parameters}}
     with pytest.raises(SpecError) as caught:
         plan.expand([parser.sweep(table, "here")])
@@ -130,7 +130,7 @@ def fails_as(workspace, case):
 @pytest.mark.iree
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("target", "name", "shape", "dtype", "tile", "mma"), QUICK, ids=[quick[0] for quick in QUICK])
-def test_what_is_asked_is_what_is_applied(family, target, name, shape, dtype, tile, mma, workspace):
+def test_the_requested_configuration_is_the_applied_one(family, target, name, shape, dtype, tile, mma, workspace):
     tuning, operation = TUNINGS[family].parse(f"{family}_{tile}_{mma}"), OPERATIONS[name].make(shape, dtype)
     record = compiled(workspace, target, operation, tuning)
     assert record.ok, record.reason
@@ -209,7 +209,7 @@ COMPILED = {
         ("tile_and_fuse", "64x64x32_2x2", {"dynamic": "m"}),
     ],
 )
-def test_it_compiles_or_fails_as_known(family, tile, options, workspace):
+def test_a_case_with_tensor_core_tiles_compiles_or_is_a_known_failure(family, tile, options, workspace):
     tuning = TUNINGS[family].parse(f"{family}_{tile}_{NV}")
     made = {"sizes": (128, 192, 96), "types": "f16_f32", **options}
     case = Case(Dispatch(OPERATIONS["matmul"].make(**made), tuning), TARGETS["cuda-sm_80"])
@@ -233,7 +233,7 @@ def test_instructions_of_the_table_are_the_compiler_s(target, workspace):
 
 
 @pytest.mark.iree
-def test_sizes_of_a_workgroup_that_the_compiler_did_not_apply_are_told(workspace, monkeypatch):
+def test_a_workgroup_size_that_the_compiler_did_not_apply_is_reported(workspace, monkeypatch):
     """The dump is the compiler's own; what was asked for differs in one number."""
     family = TUNINGS["tile_and_fuse"]
     tuning = family.parse(f"tile_and_fuse_64x64x32_2x2_{NV}")

@@ -67,7 +67,7 @@ def test_content_of_a_given_tuning_is_in_the_key_and_its_path_is_not(resolver_of
     assert "/there" not in str(resolver.chain(cases[0])["compile"].action.ingredients)
 
 
-def test_given_tuning_is_asked_for_on_the_command_line_as_well():
+def test_a_tuning_file_can_be_given_on_the_command_line_too():
     assert case_with(tuning="tuning_spec:a/mine.mlir") == given("a/mine.mlir")
 
 
@@ -84,13 +84,13 @@ def test_given_tuning_is_asked_for_on_the_command_line_as_well():
         ("data_tiling:a/mine.mlir", "unknown tuning 'data_tiling:a/mine.mlir'"),
     ],
 )
-def test_given_tuning_that_cannot_be_is_an_error(tuning, says):
+def test_a_missing_or_invalid_tuning_file_is_an_error(tuning, says):
     with pytest.raises(SpecError) as caught:
         case_with(tuning=tuning)
     assert caught.value.problem == says
 
 
-def test_configurations_of_a_spec_and_of_a_dump_are_compared_whatever_their_spelling():
+def test_configurations_are_compared_independently_of_their_spelling():
     (found,) = attributes.configurations(SPEC)
     assert found == GIVES
     one = "#iree_gpu.lowering_config<{ workgroup=[64,64, 0],\n mma_kind = #iree_gpu.mma_layout< WMMA_F32 >, reduction = [0, 0, 2]}>"
@@ -106,7 +106,7 @@ def given_is(*configurations: str) -> Applied:
     return dataclasses.replace(CHOSEN, given=configurations)
 
 
-def test_spec_that_matched_no_op_is_told():
+def test_a_tuning_spec_that_matched_no_op_is_reported():
     missed = given("a/mine.mlir").dispatch.missed
     for found in (CHOSEN, given_is("distribution = [1]")):
         assert re.search(r"ignored: mine_\w+ matched no op; the compiler's own choice: Double", missed(found))
@@ -114,7 +114,7 @@ def test_spec_that_matched_no_op_is_told():
     assert "matched an op, which did not keep distribution = [128, 128, 0], " in missed(given_is(GIVES))
 
 
-def test_choice_of_the_compiler_that_is_the_same_is_not_the_spec_s():
+def test_a_compiler_choice_equal_to_the_specs_does_not_count_as_applied():
     (chosen,) = [config for op, config in CHOSEN.executables[0].configurations if op == "matmul"]
     FILES["same.mlir"] = SPEC.replace(SPEC[SPEC.index("distribution") : SPEC.index(">,")], chosen)
     missed = given("same.mlir").dispatch.missed
@@ -122,7 +122,7 @@ def test_choice_of_the_compiler_that_is_the_same_is_not_the_spec_s():
     assert missed(given_is(chosen)) is None
 
 
-def test_configuration_in_a_comment_is_none():
+def test_a_configuration_in_a_comment_is_ignored():
     alone = "//: #iree_cpu.lowering_config<distribution = [1]>\n"
     FILES["comment.mlir"] = SPEC + alone
     assert given("comment.mlir").dispatch.requested == given("a/mine.mlir").dispatch.requested.replace(
@@ -155,7 +155,7 @@ def test_spec_that_no_pipeline_reads_is_a_skip_with_the_tuning_that_is_read(rele
 
 @pytest.mark.iree
 @pytest.mark.parametrize("target", ["llvm-cpu-x86-64-v3", "vmvx", "vulkan", "metal", "cuda-sm_80", "rocm-gfx942"])
-def test_spec_is_read_where_it_is_no_skip_and_a_library_everywhere(target, tmp_path):
+def test_a_tuning_spec_is_read_by_targets_that_do_not_skip_it_and_a_library_by_all(target, tmp_path):
     """A configuration of CPUs, that GPUs cannot compile, but do get."""
     FILES["any.mlir"] = SPEC.replace('["linalg.matmul"]', '["linalg.matmul", "linalg.generic"]')
     FILES["any-library.mlir"] = FILES["any.mlir"].replace("@main", "@__kernel_config")

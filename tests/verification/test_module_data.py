@@ -20,7 +20,7 @@ def made(inputs, types, **fields):
 
 
 @pytest.mark.parametrize("element", module.ELEMENT_TYPES)
-def test_infinity_nan_and_the_ends_of_a_range_are_given_as_they_are(element):
+def test_infinities_nan_and_extreme_values_are_passed_unchanged(element):
     words = {"f8E4M3FN": "nan 448", "i1": "0 1", "i8": "-128 127"}.get(element, "inf nan" if "f" in element else "0 -1")
     values = np.array([float(word) for word in words.split()])
     ((_, content),) = made([Input(f"2x{element}", words)], [f"2x{element}"])
@@ -93,7 +93,7 @@ def test_a_range_may_be_as_wide_as_its_type():
         ([Input("?xf32", "5")], ["!hal.buffer_view"], "give its sizes"),
     ],
 )
-def test_inputs_that_do_not_fit_are_told(inputs, types, told):
+def test_inputs_that_do_not_fit_the_argument_types_are_reported(inputs, types, told):
     with pytest.raises(ToolError) as error:
         made(inputs, types)
     assert told in error.value.problem
@@ -139,7 +139,7 @@ def test_arrays_come_from_files_in_the_order_of_rows(tmp_path):
         module_data.expected(program, ["2x3xf32"])
 
 
-def test_of_a_bare_number_the_low_bits_are_its_own():
+def test_a_bare_number_is_the_low_bits_of_its_declared_type():
     for value, declared, found in [
         (254, "i8", -2), (257, "i1", 1), (-2, "i1", 0), (-7, "i32", -7), (65535, "i16", -1), (5, "index", 5),
     ]:  # fmt: skip
@@ -157,7 +157,7 @@ def verdict(got, expected, dtype="float32"):
 
 
 @pytest.mark.filterwarnings("error")
-def test_no_expected_number_makes_the_tolerance_infinite():
+def test_infinite_or_huge_expected_numbers_do_not_make_the_tolerance_infinite():
     inf = float("inf")
     assert verdict([inf, -inf, 1, 2], [inf, -inf, 1, 2]).word == "within bound"
     assert verdict([1, 2, 3, 4], [inf, inf, inf, inf]).wrong == 4

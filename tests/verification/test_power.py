@@ -37,7 +37,9 @@ OVERLOOKED_ONCE: list[tuple[str, tuple[int, ...], str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "sizes", "types", "options"), OVERLOOKED_ONCE, ids=str)
-def test_what_was_overlooked_is_seen(name: str, sizes: tuple[int, ...], types: str, options: dict[str, Any]) -> None:
+def test_errors_that_were_once_missed_are_detected(
+    name: str, sizes: tuple[int, ...], types: str, options: dict[str, Any]
+) -> None:
     assert power.unseen(OPERATIONS[name].make(sizes, types, None, **options)) == []
 
 
@@ -61,12 +63,12 @@ def test_each_product_shows_in_a_sum_that_is_rounded_to_f8(sizes: tuple[int, ...
 
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.nightly])])
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_at_small_sizes_all_is_seen_but_for_sums_in_bf16(name: str, every: int) -> None:
+def test_every_error_is_detected_at_small_sizes_except_in_bf16_sums(name: str, every: int) -> None:
     for operation in by_name(name)[::every]:
         assert not power.unseen(operation) or operation.types.accumulator.mlir == "bf16", operation
 
 
-def test_without_the_recipe_that_sees_it_an_error_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_that_only_an_omitted_recipe_detects_are_listed_as_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     operation = OPERATIONS["matmul"].make((16, 16, 4096), "f16")
     monkeypatch.setattr(type(operation), "recipes", ("random",))
     unseen = power.unseen(operation)
@@ -76,19 +78,19 @@ def test_without_the_recipe_that_sees_it_an_error_is_named(monkeypatch: pytest.M
     assert "operand 0 read as zeros" not in unseen
 
 
-def test_a_bound_that_allows_everything_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_bound_that_allows_everything_detects_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     operation = OPERATIONS["elementwise"].make((8, 8), "f32", None, kind="tanh")
     monkeypatch.setattr(type(operation), "error_on", lambda self, recipe, operands: np.full((8, 8), 1e9))
     assert "operand 0 read as zeros" in power.unseen(operation)
 
 
-def test_what_makes_no_difference_need_not_be_seen() -> None:
+def test_elements_that_do_not_affect_the_result_are_not_listed_as_unseen() -> None:
     """Pixels between windows, and the mask of keys behind a query's own."""
     assert power.unseen(OPERATIONS["pooling"].make((1, 9, 9, 2, 1, 1), "f32", None, stride=4)) == []
     assert power.unseen(OPERATIONS["attention"].make((1, 16, 16, 8, 16), "f32", None, mask="yes", causal="yes")) == []
 
 
-def test_a_reference_that_refuses_spoilt_operands_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_in_operands_that_the_reference_rejects_are_listed_as_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     operation = OPERATIONS["transpose"].make((3, 4), "f32")
     reference = type(operation).reference
 

@@ -91,7 +91,7 @@ def test_correctly_rounded_arithmetic_is_well_within_the_bound(types, k):
 
 
 @pytest.mark.parametrize("types", ["f32", "f16_f32", "f64", "bf16"])
-def test_bound_is_tight_enough_to_tell_a_dropped_term(types):
+def test_the_error_bound_is_tight_enough_to_detect_a_dropped_term(types):
     op = matmul(16, 16, 64, types)
     lhs, rhs = random(op)
     without = accumulated(matmul(16, 16, 63, types), [lhs[:, 1:], rhs[1:]])
@@ -155,7 +155,7 @@ def test_sums_of_positive_terms_one_by_one_are_within_the_bound(name):
     ("name", "types", "terms", "off"),
     [("softmax", "f16", 512, 2.0), ("softmax", "f32", 2**20, 1.2), ("norm", "f16_f32_f16", 2**20, 1.1)],
 )
-def test_bound_of_positive_sums_tells_a_wrong_sum(name, types, terms, off):
+def test_the_error_bound_of_positive_sums_detects_a_wrong_sum(name, types, terms, off):
     op = OPERATIONS[name].make((1, terms), types)
     operands = random(op)
     right = op.reference(widened(operands))
@@ -186,7 +186,7 @@ def test_bound_covers_results_that_underflow():
 
 
 @SIGNATURES
-def test_exact_recipe_tells_every_dropped_term(types):
+def test_exact_inputs_detect_every_dropped_term(types):
     op = matmul(64, 64, 64, types)
     lhs, rhs = exact(op)
     right = expected(op, [lhs, rhs])
@@ -198,7 +198,7 @@ def test_exact_recipe_tells_every_dropped_term(types):
 
 @SIGNATURES
 @LAYOUTS
-def test_exact_recipe_tells_wrong_layouts_and_swapped_operands(types, layout):
+def test_exact_inputs_detect_wrong_layouts_and_swapped_operands(types, layout):
     op = matmul(32, 32, 32, types, layout)
     lhs, rhs = exact(op)
     right = expected(op, [lhs, rhs])

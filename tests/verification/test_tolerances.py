@@ -92,7 +92,7 @@ def test_channels_of_short_lines_that_are_lost_are_never_right():
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_a_hundred_times_too_much_is_different_beside_masks_and_other_scales(name):
+def test_a_result_100_times_too_large_is_different_beside_masked_or_scaled_elements(name):
     expected = RESULTS[name].astype(np.float32)
     assert judged(np.where(expected == LEAST, expected, expected * 100), expected).word == "different"
 
@@ -144,13 +144,13 @@ EXACT = {name: (got, a.astype(np.float64) @ b) for name, (got, a, b) in RIGHT.it
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_what_is_right_in_another_order_of_summation_is_within_bound(name):
+def test_a_right_result_of_another_summation_order_is_within_bound(name):
     got, exact = EXACT[name]
     found = judged(got, exact)
     assert found.word == "within bound" and found.score < 0.5, found
 
 
-def test_where_a_large_element_may_explain_a_small_one_s_error_the_result_is_mistrusted():
+def test_a_result_whose_small_errors_a_large_element_may_explain_is_mistrusted():
     """A product of a rotation with its transpose: noise of 1e-8 where zeros are expected."""
     rotation = np.linalg.qr(random((256, 256)))[0]
     single = rotation.astype(np.float32)
@@ -201,7 +201,7 @@ SPEC = (
 
 
 @pytest.mark.iree
-def test_a_mask_hides_no_error_and_a_module_is_no_reference_of_itself(tmp_path):
+def test_errors_beside_a_mask_are_found_and_a_module_cannot_be_its_own_reference(tmp_path):
     project = Project.make(tmp_path, SPEC)
     for name, text in {
         "wrong": MASKED.format(factor=100.0), "off": MASKED.format(factor=1.001), "nan": NAN,

@@ -16,7 +16,7 @@ def values(seed: int) -> np.ndarray:
 
 
 @given(st.integers(0, 99), PLACES, st.floats(1.01, 1e30), st.sampled_from([-1, 1]))
-def test_one_element_beyond_its_tolerance_is_told_with_place_count_and_score(seed, place, excess, sign):
+def test_one_element_beyond_its_tolerance_is_reported_with_place_count_and_score(seed, place, excess, sign):
     reference = values(seed)
     tolerance = abs(values(seed + 1)) * 1e-3 + 1e-6
     got = reference + tolerance * 0.5
@@ -40,7 +40,7 @@ def test_elements_within_their_tolerances_pass_with_the_largest_part_as_score(se
 
 
 @pytest.mark.filterwarnings("error")
-def test_comparing_what_is_no_number_warns_of_nothing():
+def test_comparing_nan_and_infinity_emits_no_numpy_warning():
     signalling = np.array([0x7D00, 0x7C00, 0x7C00], np.uint16).view(np.float16)  # NaN, ∞, ∞
     expected = np.array([1, INF, -INF], np.float16)
     assert compare_bits(signalling, expected).wrong == 2
@@ -48,7 +48,7 @@ def test_comparing_what_is_no_number_warns_of_nothing():
 
 
 @given(st.integers(0, 99), PLACES, st.sampled_from([NAN, INF, -INF]), st.floats(0, 1e300) | st.just(INF))
-def test_result_that_is_no_number_where_one_is_expected_never_passes(seed, place, strange, tolerance):
+def test_a_nonfinite_result_where_a_number_is_expected_never_passes(seed, place, strange, tolerance):
     got = values(seed)
     got[place] = strange
     for verdict in (
@@ -75,7 +75,7 @@ def test_nan_and_infinity_agree_with_themselves_alone(place, got_value, expected
             assert compare_bounded(one, other, np.full((4, 5), tolerance)).passed == alike
 
 
-def test_tolerance_that_is_nan_lets_nothing_pass():
+def test_a_nan_tolerance_accepts_no_difference():
     assert not compare_bounded(np.ones(2), np.full(2, 1.5), np.full(2, NAN)).passed
 
 
@@ -87,7 +87,7 @@ def test_zero_has_no_sign(dtype):
 
 
 @given(st.integers(0, 99), PLACES, st.sampled_from([np.float32, np.float16, ml_dtypes.bfloat16]), st.booleans())
-def test_one_unit_in_the_last_place_of_one_element_is_told(seed, place, dtype, up):
+def test_a_difference_of_one_unit_in_the_last_place_is_reported(seed, place, dtype, up):
     expected = values(seed).astype(dtype)
     got = expected.copy()
     bits = got.view(f"u{expected.dtype.itemsize}")
@@ -99,7 +99,7 @@ def test_one_unit_in_the_last_place_of_one_element_is_told(seed, place, dtype, u
 
 
 @given(PLACES, st.sampled_from([np.int8, np.int32]), st.integers(-(2**31), 2**31 - 1))
-def test_integer_that_differs_is_told(place, dtype, value):
+def test_an_integer_that_differs_is_reported(place, dtype, value):
     expected = np.full((4, 5), 7, dtype)
     got = expected.copy()
     got[place] = np.array(value).astype(dtype)
@@ -122,12 +122,12 @@ def test_worst_of_a_bounded_comparison_is_the_largest_part_of_its_own_tolerance(
     assert verdict.score == pytest.approx(10)
 
 
-def test_no_tolerance_means_equal():
+def test_a_zero_tolerance_accepts_equal_values_only():
     assert compare_bounded(np.ones(3), np.ones(3), np.zeros(3)).passed
     assert not compare_bounded(np.ones(3), np.nextafter(np.ones(3), 2), np.zeros(3)).passed
 
 
-def test_nothing_equals_nothing():
+def test_empty_results_are_equal():
     empty = np.empty((0, 8))
     assert compare_bounded(empty, empty, empty) == compare_bits(empty, empty) == Verdict("equal")
 
