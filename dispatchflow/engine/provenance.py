@@ -5,6 +5,7 @@ which source operations a dispatch computes."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from dispatchflow.engine import actions
 from dispatchflow.engine.call import Result, failed
 from dispatchflow.engine.stages import StageExecutor
 from dispatchflow.iree import command_lines, vmfb
+from dispatchflow.iree.flags import FORMED
 from dispatchflow.keys import Digest
 from dispatchflow.models import provenance, tagged
 from dispatchflow.models.site import Program
@@ -32,6 +34,7 @@ _PHASES = (("tagged", None, "dispatch-creation", "formed"), ("sites", "dispatch-
 """The runs of the compiler, in order: (input, last phase of the run before, last phase, output).
 
 None stands for the beginning or the end of the compile."""
+_FORMING = ("dispatch-creation", "flow")
 
 _Facts = TypeVar("_Facts")
 
@@ -155,7 +158,12 @@ class _Tagging:
         return True, None, outputs, facts
 
     def _compile(self, source: str, begin: str | None, end: str | None, output: str) -> float:
-        """Run some of the compiler's phases; return how many seconds they took."""
+        """Run some of the compiler's phases; return how many seconds they took.
+
+        If the dispatches of the case's module are formed, the phases that form them are left out."""
+        if FORMED in self.flags and end in _FORMING:
+            shutil.copyfile(self.scratch / source, self.scratch / output)
+            return 0.0
         compiler = self.executor.resolver.toolchain.compiler
         return self._run(
             "compile", command_lines.phase_argv(compiler, self.flags, begin, end, output, self.dump), source

@@ -97,7 +97,10 @@ def phase_argv(
     `begin` is the last phase that the module has already been through; None for a module before the first phase. `end`
     is the last phase to run, after which the module is written as bytecode; if it is None, all remaining phases run.
     The phases may run in a series of such commands, each on the output of the previous command. The last output is then
-    the same vmfb as that of `compile_argv`."""
+    the same vmfb as that of `compile_argv`. `begin` replaces the flag `flags.FORMED`."""
+    from dispatchflow.iree.flags import FORMED  # an idle run does not need flags
+
+    flags = [flag for flag in flags if flag != FORMED]
     cut = [f"--compile-from={begin}"] if begin else []
     cut += [f"--compile-to={end}", "--emit-mlir-bytecode"] if end else []
     return compile_argv(compiler, (*flags, *cut), output, dump)

@@ -13,6 +13,8 @@ Flags = tuple[str, ...]
 _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 
 _DEMOTION = "--iree-input-demote-f64-to-f32"
+FORMED = "--compile-from=flow"
+"""The flag for a module whose dispatches are formed, such as an extracted site: later phases run."""
 _DEFAULTS = {_DEMOTION}
 """Flags of the targets that a spec may also give; the spec's value then replaces the target's."""
 # Flags that each target sets. If a flag is given twice, the compiler silently takes the last.
@@ -36,6 +38,8 @@ def parse(written: str) -> Flags:
     """
     flags = tuple(shlex.split(written))  # raises ValueError for a missing closing quote
     for flag in flags:
+        if flag == FORMED:
+            continue
         match = _FLAG.fullmatch(flag)
         if match is None:
             raise ValueError(f"'{flag}' is not a flag: write --name or --name=value")
@@ -51,10 +55,15 @@ def parse(written: str) -> Flags:
 
 
 def of_meaning(flags: Flags) -> Flags:
-    """Return the flags that change what a module computes.
+    """Return the flags that change what a module computes, or say which phases it has been through.
 
     The module's reference results must be computed by code that is compiled with the same flags."""
-    return tuple(flag for flag in flags if flag.partition("=")[0] in _DEFAULTS)
+    return tuple(flag for flag in flags if flag.partition("=")[0] in _DEFAULTS or flag == FORMED)
+
+
+def with_formed(flags: Flags) -> Flags:
+    """Return the flags with which a module whose dispatches are formed is compiled."""
+    return flags if FORMED in flags else (*flags, FORMED)
 
 
 def demotes(flags: Flags) -> bool:

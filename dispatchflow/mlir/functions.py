@@ -25,6 +25,10 @@ _WRITTEN = re.compile(
     re.DOTALL,
 )
 _PROPERTY = re.compile(r"sym_(name|visibility)\s*=\s*\"((?:[^\"\\]|\\.)+)\"")
+# The arguments and results of a function in whose own type the compiler has replaced tensors by buffers.
+_BOUND = re.compile(r"iree\.abi\.declaration = \"sync func @(?:[^\"\\(]|\\.)+(\((?:[^\"\\]|\\.)*)\"")
+_RESULT = re.compile(r"^\s*%\w+: ")
+_AFTER = re.compile(r"\s+(?:attributes\s*)?\{|\s+loc\(|\n")
 _TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(\w+)(?:,.*)?>")
 _F64 = re.compile(r"(?:\b|(?<=x))f64\b")
 _TORCH = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],\s*(\w+)>")
@@ -126,18 +130,26 @@ def declarations(text: str) -> dict[str, Declaration]:
     A type that is neither a tensor nor a number keeps its MLIR spelling."""
     found = {}
     for match in _FUNCTION.finditer(text):
-        end = closing(text, match.end() - 1)
-        inputs = [part.split(":", 1)[1] for part in split(text[match.end() : end])]
-        tail = re.match(r"\s*->\s*", text[end + 1 :])
-        results: Sequence[str] = ()
-        if tail:
-            begin = end + 1 + tail.end()
-            if text[begin] == "(":
-                results = split(text[begin + 1 : closing(text, begin)])
-            else:
-                results = [re.split(r"\s+(?:attributes\s*)?\{|\s+loc\(|\n", text[begin:], maxsplit=1)[0]]
-        found[_symbol(match[1])] = Declaration(tuple(map(spelling, inputs)), tuple(map(spelling, results)))
+        bound = _BOUND.search(text, match.end(), text.find("\n", match.end()))
+        types = _declared(unescaped(bound[1]), 0) if bound else _declared(text, match.end() - 1)
+        found[_symbol(match[1])] = types
     return found
+
+
+def _declared(text: str, opening: int) -> Declaration:
+    """Return the types of a function whose arguments are in the brackets that open at `opening`."""
+    end = closing(text, opening)
+    inputs = [part.split(":", 1)[1] for part in split(text[opening + 1 : end])]
+    tail = re.compile(r"\s*->\s*").match(text, end + 1)
+    if tail is None:
+        return Declaration(tuple(map(spelling, inputs)), ())
+    begin = tail.end()
+    if text[begin] == "(":
+        results = split(text[begin + 1 : closing(text, begin)])
+    else:
+        after = _AFTER.search(text, begin)
+        results = [text[begin : after.start() if after else None]]
+    return Declaration(tuple(map(spelling, inputs)), tuple(spelling(_RESULT.sub("", result)) for result in results))
 
 
 def from_facts(facts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Declaration]:

@@ -5,6 +5,9 @@ and the standard library.
 
 It writes `0.mlir`, `1.mlir`, … into the working directory, and facts about them, `models.extraction.Extracted`, as
 JSON. Dispatches that launch the same export with the same types of operands and the same constants share a module.
+The modules, too, are as after the phase `flow`, but have no target: a compile of one begins after this phase, with
+`--compile-from=flow`. Earlier phases would change some dispatches once more: IREE 3.13's global optimization rewrites
+products with strided inputs inside executables too.
 If a tuning set lowering configurations in a module, the module is also written without them, as `0.plain.mlir`."""
 
 import argparse
@@ -47,6 +50,7 @@ def extract(options):
             key = alone.operation.get_asm()
             if key not in numbers:
                 numbers[key] = len(modules)
+                _bind(alone)
                 with ir.InsertionPoint.at_block_begin(alone.body):
                     executables[each.executable].clone()
                 modules.append(facts)
@@ -72,7 +76,7 @@ def _alone(dispatch):
     with ir.InsertionPoint(module.body):
         type_ = ir.FunctionType.get([value.type for value in arguments], results)
         attributes = {"sym_name": ir.StringAttr.get(_FUNCTION), "function_type": ir.TypeAttr.get(type_)}
-        function = ir.Operation.create("func.func", attributes=attributes, regions=1)
+        function = ir.Operation.create("util.func", attributes=attributes, regions=1)
     block = function.regions[0].blocks.append(*type_.inputs)
     with ir.InsertionPoint(block):
         values = {value: block.arguments[i] for value, i in arguments.items()}
@@ -86,7 +90,7 @@ def _alone(dispatch):
         # and no such symbol.
         if "stream.affinity" in launch.attributes:
             del launch.attributes["stream.affinity"]
-        ir.Operation.create("func.return", operands=list(launch.results))
+        ir.Operation.create("util.return", operands=list(launch.results))
     facts = {
         "executable": dispatch.executable,
         "export": dispatch.export,
@@ -116,6 +120,16 @@ def _sizes(type_):
     return str(type_).removeprefix("tensor<").split(",")[0].split("x")
 
 
+def _bind(module):
+    """Give the function buffers in place of tensors, as the phase `abi` does.
+
+    The module has no executable yet, because these passes would change it. The function's dispatch therefore names a
+    symbol that does not exist, which the verifier would refuse."""
+    passes = passmanager.PassManager.parse("builtin.module(iree-abi-transformation-pipeline)")
+    passes.enable_verifier(False)
+    passes.run(module.operation)
+
+
 def _without_configurations(module):
     """Remove the lowering configurations that a tuning set for one backend; return whether there were any."""
     found = [(each, name) for each in reading.walk(module.operation) for name in _TUNED if name in each.attributes]
@@ -141,7 +155,7 @@ if __name__ == "__main__":
     try:
         import _dispatches as outlined
         import _reading as reading
-        from iree.compiler import ir
+        from iree.compiler import ir, passmanager
     except ImportError as error:
         print(error, file=sys.stderr)
         sys.exit(NO_BINDINGS)

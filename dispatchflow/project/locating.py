@@ -15,6 +15,7 @@ from dispatchflow.engine import extraction as extracting
 from dispatchflow.engine import provenance, site_check, site_states
 from dispatchflow.engine.site_check import Operands
 from dispatchflow.errors import SpecError, StoreError, ToolError
+from dispatchflow.iree.flags import with_formed
 from dispatchflow.iree.targets import TARGETS, Device, Target
 from dispatchflow.models import extraction, site_choice
 from dispatchflow.models.extraction import Extracted
@@ -166,5 +167,5 @@ class _Checking:
         made = self.modules.outputs
         path = executor.store.checked(made.get(extracting.plain(module), made[f"{module}.mlir"]))
         objects = linked_of(self.workspace, self.case, [path])
-        flags = supplies.flags_like(self.reference, self.case.flags)
+        flags = supplies.flags_like(self.reference, with_formed(self.case.flags))
         return executor.compile_module(path.read_bytes(), flags, objects=objects)

@@ -104,7 +104,7 @@ def test_constants_in_resources_stay_and_a_size_becomes_an_argument(project: Pro
     texts = {path.name: path.read_text() for path in folder.glob("*.mlir")}
     (resource,) = [text for text in texts.values() if 'w: "0x04' in text]
     (sized,) = [text for text in texts.values() if text != resource]
-    assert "func.func @main(%arg0: index, %arg1: tensor<?xf32>) -> tensor<?xf32>" in sized
+    assert "func @main(%input0: index, %input1: tensor<?xf32>) -> (%output0: tensor<?xf32>)" in sized
     inputs = {str(sweep["file"]): sweep["inputs"] for sweep in sweeps(folder)}
     (name,) = [name for name, text in texts.items() if text == sized]
     assert inputs[name] == ["48", f"48xf32=@{name.removesuffix('.mlir')}.in1.bin"]
