@@ -114,6 +114,7 @@ class Executors:
             for i, (operand, rotated) in enumerate(zip(call.operands, self._rotate(call, place), strict=True))
         ]
         launches: dict[str, list[Launch]] = defaultdict(list)
+        means: dict[str, list[float]] = defaultdict(list)  # dispatch → its time in a call, for each block
         ns, calls, begin = list[float](), 0, time.monotonic()
         each, found = self._block(call, place, inputs, 1)  # the time of one call shows how many fit into a block
         while len(ns) < self.protocol.blocks and (not ns or time.monotonic() - begin < self.protocol.budget_s):
@@ -122,8 +123,12 @@ class Executors:
             each, found = self._block(call, place, inputs, max(1, round(number)))
             ns.append(each.total_ns / each.calls)
             calls += each.calls
+            spent: dict[str, int] = defaultdict(int)
             for launch in found:
                 launches[launch.export].append(launch)
+                spent[launch.export] += launch.duration_ns
+            for export, total in spent.items():
+                means[export].append(total / each.calls)
         shared = {"calls": calls, "call_ns": statistics.median(ns)}
         for export, found in launches.items():
             times, workgroups = [launch.duration_ns for launch in found], {launch.workgroups for launch in found}
@@ -133,6 +138,7 @@ class Executors:
                 "executions": len(times),
                 "total_ns": sum(times),
                 "median_ns": float(statistics.median(times)),
+                "dispatch_ns": statistics.median(means[export]),
                 "workgroups": workgroups.pop() if len(workgroups) == 1 else None,
             }
         if not launches:
