@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from support.project import Project, sweep
 
 from dispatchflow.errors import SpecError
-from dispatchflow.iree import flags
+from dispatchflow.iree import command_lines, flags
 from dispatchflow.mlir.functions import Declaration
 from dispatchflow.planning import parser, plan
 
@@ -68,6 +68,7 @@ def test_flags_printed_in_a_row_are_parsed_back_unchanged(given):
         ("--output-format=vm-c", "write other files"),
         ("--iree-link-bitcode=x", "write other files"),
         ("--compile-to=flow", "end before"),
+        ("--compile-from=stream", "end before"),
         ("--iree-hal-benchmark-dispatch-repeat-count=100", "run each dispatch more than once a call"),
         ("--iree-vm-emit-polyglot-zip=false", "write modules that dispatchflow does not read"),
         ("--iree-some-new-flag=/etc/passwd", "names a file"),
@@ -79,6 +80,14 @@ def test_flag_that_is_not_for_this_axis_is_refused_with_the_reason(plan_of, writ
         plan_of(sweep(flags=["", written]))
     assert says in str(caught.value.facts["found"])
     assert caught.value.facts["spec"] == "specs/t.toml:1, sweep[0].flags"
+
+
+def test_formed_modules_and_their_references_are_compiled_from_their_phase_on():
+    formed = flags.parse("--iree-opt-level=O2 --compile-from=flow")
+    assert flags.of_meaning(formed) == (flags.FORMED,)
+    assert flags.with_formed(formed) == formed and flags.with_formed(()) == (flags.FORMED,)
+    once = command_lines.phase_argv("iree-compile", formed, "hal", None, "module.vmfb")
+    assert [word for word in once if word.startswith("--compile-from")] == ["--compile-from=hal"]
 
 
 def test_flags_are_an_axis_and_show_in_names_where_there_are_some(plan_of):

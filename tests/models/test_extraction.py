@@ -4,6 +4,7 @@ import struct
 import subprocess
 import tomllib
 
+from dispatchflow.mlir import functions
 from dispatchflow.models import bundle, extraction
 from dispatchflow.models.bundle import Bundle
 from dispatchflow.models.extraction import Argument, Extract, Extracted, Value
@@ -120,3 +121,10 @@ def test_the_script_calls_the_tools_with_the_files_of_a_site(tmp_path) -> None:
     unknown = run("run", "s02")
     assert unknown.returncode == 2 and "s02: no such site; there are: s01" in unknown.stderr
     assert run().returncode == 2
+
+
+def test_types_of_a_function_that_takes_buffers_are_those_that_it_declares() -> None:
+    declared = "sync func @main(%input0: index, %input1: tensor<?x8xf32>) -> (%output0: tensor<8xf32>, %output1: i32)"
+    bound = f'attributes {{iree.abi.stub, iree.reflection = {{iree.abi.declaration = "{declared}"}}}}'
+    text = f"  util.func public @main(%arg0: index, %arg1: !hal.buffer_view) -> (!hal.buffer_view, i32) {bound} {{\n"
+    assert functions.declarations(text) == {"main": functions.Declaration(("index", "?x8xf32"), ("8xf32", "i32"))}
