@@ -17,15 +17,16 @@ from dispatchflow.project.workspace import Workspace
 from dispatchflow.stages import cases_named
 
 LIMITS = ("compile_limit", "run_limit", "memory_limit")
-"""The limits that a command takes as variables if it starts programs of a toolchain."""
+"""The variables that limit the time and memory of the toolchain's programs that a command starts."""
 
 
 class QueryCommand(Command):  # type: ignore[misc]
-    """A command other than `run`."""
+    """A command other than `run`.
 
-    # Commands import most modules inside their functions: the most frequent command, a run in which nothing changed,
-    # needs none of them.
+    Many commands import modules inside functions, so that a run in which nothing changed does not import them."""
+
     groups: tuple[str, ...] = ("cases", "run")
+    """The groups of variables that the command accepts; see `dispatchflow.cli.variables`."""
 
     def __init__(self, task_loader: Loader, cmds: Any = None, **rest: Any) -> None:
         super().__init__(**rest)
@@ -46,7 +47,9 @@ def join_users(workspace: Workspace) -> None:
 
 
 def one_case(app: Invocation, workspace: Workspace, words: Sequence[str], command: str) -> Case:
-    """Return the only case that `CASE` or `STAGE:CASE` selects; without a word, the only case of the plan.
+    """Return the one case that `words`, such as `CASE` or `STAGE:CASE`, select for a command.
+
+    Without words, the specs and variables must describe only one case, which is returned.
 
     Raises:
         SpecError: no case is selected, or more than one, or the case is skipped.

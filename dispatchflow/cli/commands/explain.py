@@ -79,7 +79,9 @@ def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
 
 
 def _actions(chain: CaseState, stage: str) -> Iterator[tuple[str, Action]]:
-    """Yield (title of the key, action) for each known action of a stage; `sites` may have two."""
+    """Yield (title of the key, action) for each action of a stage whose key is known.
+
+    The stage `sites` may have two actions: one finds the sites (provenance), the other measures them."""
     action, tracing = chain[stage].action, site_states.provenance_of(chain) if stage == SITES else None
     if tracing is not None:
         yield "key of the provenance", tracing
@@ -95,7 +97,7 @@ def _ingredients_before(workspace: Workspace, key: Any, stage: str) -> Mapping[s
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value in the form that it has after a round trip through JSON."""
+    """Return a value as JSON reads it back after writing it; for example, tuples become lists."""
     if isinstance(value, Mapping):
         return {name: _as_json(item) for name, item in value.items()}
     return [_as_json(item) for item in value] if isinstance(value, list | tuple) else value
@@ -107,12 +109,15 @@ def _short(value: Any) -> str:
     if isinstance(value, list | tuple):
         return " ".join(map(_short, value))
     text = str(value)
-    # Long enough for a GPU's configuration, but not for a library's program.
+    # 400 characters hold a GPU's configuration. A longer text, such as a library's Python program, is cut.
     return text if len(text) <= 400 else f"{text[:300]}… ({len(text)} characters)"
 
 
 def _difference(old: Any, new: Any) -> str:
-    """Return the old value; for lists (flags) and mappings only the differences."""
+    """Describe the old value of an ingredient.
+
+    A list (such as flags) is described by the items that were added since and those that were removed; a mapping, by
+    the old values of the items that changed or were removed; any other value, by its text."""
     old, new = _as_json(old), _as_json(new)
     if isinstance(old, list) and isinstance(new, list):
         gone, come = [x for x in old if x not in new], [x for x in new if x not in old]
@@ -139,7 +144,7 @@ def _artifacts(workspace: Workspace, chain: CaseState) -> Iterator[str]:
     seen = environment_of(workspace.toolchain, workspace.resolver.environment)
     folder = processes.quoted([str(place)])
     for name, argv in case_folder.by_hand(chain, workspace.resolver).items():
-        # The compiler runs in an empty directory. In the view, it would write through a link into the store.
+        # The compiler runs in an empty directory. In build/CASE, it would write through a link into the store.
         compiles = name == "compile"
         inside, given = ('"$(mktemp -d)"', f" < {folder}/module.mlir") if compiles else (folder, "")
         environment = processes.spelled(seen | command_lines.COMPILING if compiles else seen)

@@ -11,7 +11,7 @@ from dispatchflow.errors import SpecError, suggestion
 
 
 class HelpCommand(QueryCommand):
-    """Describe words; `doit help` without a word is answered by doit."""
+    """Describe each word of `doit help WORD`; doit itself executes `doit help` without a word."""
 
     name = "help"
     doc_purpose = "explain a command, a stage, a variable or a task of your own; usage: doit help WORD"

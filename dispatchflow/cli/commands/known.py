@@ -39,10 +39,12 @@ class KnownCommand(QueryCommand):
 
 
 def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
-    """Write entries for the selected cases that fail, except those that an entry of another file covers.
+    """Write a file of known failures that covers the selected cases that fail; return a message.
+
+    Cases of a library are left out, and so are cases that an entry of another file covers.
 
     Raises:
-        SpecError: the file has other content, or cannot be written.
+        SpecError: the file exists and this command did not write it, or it cannot be written.
     """
     from dispatchflow.reports import known_failures
 
@@ -65,14 +67,17 @@ def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
 
 
 def _file_of(entry: KnownFailure, root: Path) -> Path:
-    """Return the file of an entry, whose place is for example `specs/a.toml:3, known_failure[0]`."""
+    """Return the path of the file that has an entry.
+
+    The path is a part of `entry.place`, for example of `specs/a.toml:3, known_failure[0]`."""
     return (root / entry.place.rpartition(", ")[0].rpartition(":")[0]).resolve()
 
 
 def _known_failures(workspace: Workspace, selection: Selection) -> Iterator[str]:
-    """Yield the lines of `doit known`: each entry of this release, and the selected cases that it covers.
+    """Yield the lines of `doit known`: each entry for this IREE release, and the cases that it covers.
 
-    Cases are counted by outcome: failed as known, failed otherwise, passed the entry's stage, or were not tried."""
+    An entry describes a known failure. Its selected cases are counted by outcome: failed as the entry says, failed
+    otherwise, passed the entry's stage, or not tried."""
     entries, last = workspace.known.entries, selection.last_stage()
     counts = {id(entry): Counter[str]() for entry in entries}
     for chain in workspace.chains(list(last)):

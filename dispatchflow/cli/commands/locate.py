@@ -40,15 +40,15 @@ class LocateCommand(QueryCommand):
         return int(found.fails)
 
     def _words(self, args: Sequence[str]) -> list[str]:
-        """Return the words of a command line that select the same case."""
+        """Return the words and variables of this command line that select the case, without those of `locate`."""
         return [*args, *(f"{name}={text}" for name, text in self.app.variables.items() if name not in _OWN)]
 
 
 def _reference(workspace: Workspace) -> Target | None:
-    """Return the target of `reference=`; None if it is not given or names a library.
+    """Return the target that `reference=` names; None if it is not given or names a library.
 
-    `reference` is removed from `workspace.values`, except with `file=` or `suite=`: there it also belongs to the case,
-    as the reference of its verification."""
+    `reference` is also removed from `workspace.values`. It stays if `file=` or `suite=` is given: it is then part of
+    the case, which is verified against this reference."""
     values = workspace.values
     word = values.get("reference")
     if not {"file", "suite"} & values.keys():

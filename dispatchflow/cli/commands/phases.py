@@ -56,7 +56,14 @@ class PhasesCommand(QueryCommand):
 
 
 def _other(workspace: Workspace, asked: CasePhases, word: str) -> CasePhases:
-    """Return the case of `with=`: another name, or the same case with `iree=3.12.0`."""
+    """Return the case that `with=` names: another case, or the same case compiled by another IREE.
+
+    Args:
+        word: the value of `with=`, such as `iree=3.12.0`, a case's name, or `STAGE:CASE`.
+
+    Raises:
+        NothingMatched: the plan has no case of this name.
+    """
     folder = phases.FOLDER
     if word.startswith(_TOOLCHAIN):
         workspace = workspace.with_toolchain(word.removeprefix(_TOOLCHAIN))
@@ -77,7 +84,7 @@ def _list(asked: CasePhases) -> Iterator[str]:
 
 
 def _known(asked: CasePhases) -> dict[Phase, int]:
-    """Return the size of the module after each phase that the compiler reached for a case.
+    """Return phase → size in bytes of the module after it, for each phase that the compiler reached.
 
     Raises:
         ToolError: the compiler ended before the first phase.

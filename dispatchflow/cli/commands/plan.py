@@ -76,7 +76,7 @@ def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str
 
 
 def _reason_not_made(chain: CaseState, step: StageState) -> str | None:
-    """Return why a stage is not pending although it has no result; None for other stages."""
+    """Return why a stage that failed, is blocked or has no device will not run; None for other stages."""
     if chain.known is not None and step.state in ("failed", "blocked"):
         return f"known failure: {chain.known.reason}"
     return f"not run: {step.why}" if step.state in ("failed", "blocked", "absent") else None

@@ -75,7 +75,7 @@ class RunCommand(DoitRun):  # type: ignore[misc]
         code, said = _publish_and_report(stages, last, chains, list(selection.skips), failed)
         if stages.refused is not None:
             raise stages.refused
-        bare = workspace.values.keys() & {"format", "out"}  # then no duration is printed, but a replay has one
+        bare = workspace.values.keys() & {"format", "out"}  # these runs print no duration; a repeated output has one
         if app.recall is not None and not (pending or selection.foreign or again or bare):
             app.recall.keep(code, said)
         return code
@@ -89,16 +89,16 @@ class RunCommand(DoitRun):  # type: ignore[misc]
         own: list[Task],
         jobs: int,
     ) -> bool:
-        """Run doit over the pending stages and the user's selected tasks.
+        """Let doit execute the pending stages and the user's selected tasks.
 
-        Returns True if one of the user's tasks failed, or if a stage ended by an exception in dispatchflow."""
+        Return True if one of the user's tasks failed, or if dispatchflow raised an exception in a stage."""
         gc.enable()
         twins: dict[tuple[Any, ...], str] = {}
         made = [task for chain, wanted in pending for task in case_tasks.tasks_of(stages, chain, wanted, twins)]
         foreign = [*case_tasks.empty_tasks(selection, made), *own] if selection.foreign else []
         control = TaskControl([*made, *foreign])
         control.process([task.name for task in made] + selection.foreign)
-        # Our tasks look into the store; only a user's own tasks need doit's database, under its usual name.
+        # Stages find their results in the store. Only a user's own tasks need doit's database, in the usual file.
         config = dodo_file.config(app.names) if foreign else {"backend": "sqlite3", "dep_file": ":memory:"}
         database = DoitRun(task_loader=self.loader).get_backends()[config.get("backend", "dbm")]
         self.dep_manager = Dependency(database, config.get("dep_file", ".doit.db"))
@@ -117,7 +117,7 @@ class Reporter(ConsoleReporter):  # type: ignore[misc]
     """doit's reporter, for the user's own tasks only; the stages of cases report through `Progress`."""
 
     broken = False
-    """Whether one of our tasks ended by an exception."""
+    """Whether dispatchflow raised an exception in a stage of a case."""
 
     def execute_task(self, task: Task) -> None:
         if not _is_ours(task):
@@ -128,7 +128,7 @@ class Reporter(ConsoleReporter):  # type: ignore[misc]
             super().skip_uptodate(task)
 
     def add_failure(self, task: Task, fail: Any) -> None:
-        # For our tasks doit reports only an exception in dispatchflow, not a failed stage.
+        # `Progress` reports a failed stage; doit reports a stage only if dispatchflow raised an exception in it.
         broken = _is_ours(task) and bool(getattr(fail, "traceback", None))
         self.broken |= broken
         if broken or not _is_ours(task):
@@ -140,7 +140,7 @@ def _is_ours(task: Task) -> bool:
 
 
 def _publish_before_own_task(stages: StageTasks, last: Mapping[Case, str]) -> None:
-    """Publish rows before a user's own task, which may read them."""
+    """Write the rows of all selected cases to Parquet before a user's own task, which may read them."""
     stages.check_runtime_drift(last)
     stages.publish(last, stages.workspace.chains(list(last)))
 
@@ -148,7 +148,9 @@ def _publish_before_own_task(stages: StageTasks, last: Mapping[Case, str]) -> No
 def _publish_and_report(
     stages: StageTasks, last: Mapping[Case, str], chains: Sequence[CaseState], skips: Sequence[Skip], failed: bool
 ) -> tuple[int, str]:
-    """Publish rows, print table and summary; return the exit code and the text without its duration."""
+    """Write the rows to Parquet, print the results and the summary of a run.
+
+    Return (exit code, printed text without the duration at its end)."""
     workspace = stages.workspace
     if not last and not skips:
         return int(failed), ""

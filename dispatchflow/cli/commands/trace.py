@@ -68,7 +68,9 @@ class TraceCommand(QueryCommand):
 
 
 def _refuse_zones(workspace: Workspace, tracy: bool, out: str) -> None:
-    """Raise SpecError for arguments that only a Tracy trace takes: a program, a file, `top=`, `format=`."""
+    """Raise SpecError if the timeline `out` is requested with arguments that only a Tracy trace takes.
+
+    These are a program or a trace file (`tracy` is true), and the variables `top=` and `format=`."""
     zones = [f"{name}=" for name in ("top", "format") if name in workspace.values]
     if tracy or zones:
         facts = {"form": f"doit trace CASE out={out}", "given": zones[0] if zones else "a program, or a trace of Tracy"}
@@ -91,7 +93,9 @@ def _write_call(workspace: Workspace, case: Case, out: str) -> None:
 
 
 def _traced_program(workspace: Workspace, argv: Sequence[str], out: str | None) -> int:
-    """Trace a program of the user and pass on its output; return 1 if it failed, else 0."""
+    """Trace a program of the user, show its trace and pass on its output.
+
+    Return the exit code: 1 if the program failed, else 0."""
     if (found := shutil.which(argv[0])) is None:
         raise SpecError(f"there is no program '{argv[0]}'", {"form": "doit trace -- python my_script.py"})
     runtime = tracing.runtime_beside(toolchain.installed()[1])
@@ -111,7 +115,7 @@ def _traced_program(workspace: Workspace, argv: Sequence[str], out: str | None) 
 
 @contextmanager
 def _passed_on(stream: BinaryIO) -> Iterator[str]:
-    """Yield the path of a pipe whose content is copied to `stream` at once."""
+    """Yield the path of a pipe. A thread copies to `stream` what is written there, as soon as it arrives."""
     reading, writing = os.pipe()
 
     def copy() -> None:
@@ -135,7 +139,7 @@ def _content(path: Path) -> bytes:
 
 
 def _kept(made: Path, out: str | None) -> bytes:
-    """Return the bytes of a capture; first write them to the file of `out=`, if that is given."""
+    """Return the content of the trace file `made`; also write it to the file `out`, if one is given."""
     content = made.read_bytes()
     if out is not None:
         try:
