@@ -26,7 +26,7 @@ class QueryCommand(Command):  # type: ignore[misc]
     Many commands import modules inside functions, so that a run in which nothing changed does not import them."""
 
     groups: tuple[str, ...] = ("cases", "run")
-    """The groups of variables, and single variables, that the command accepts; see `dispatchflow.cli.variables`."""
+    """The groups of variables, and single variables, that the command accepts (`cli/variables.py`)."""
 
     def __init__(self, task_loader: Loader, cmds: Any = None, **rest: Any) -> None:
         super().__init__(**rest)
