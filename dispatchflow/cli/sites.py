@@ -46,8 +46,10 @@ def text(workspace: Workspace, chains: Sequence[CaseState]) -> str:
     found = {chain.case.name: loaded for chain in chains if (loaded := case_sites.load(workspace, chain)) is not None}
     rows = {name: list(_chosen(loaded.rows, values)) for name, loaded in found.items()}
     if found and "kernel" in values and not any(rows.values()):
-        kernels = [site.export for loaded in found.values() for site in loaded.program.sites]
-        raise NothingMatched(f"no site has the kernel '{values['kernel']}'", {"kernels": ", ".join(kernels[:10])}, "")
+        kernels = dict.fromkeys(site.export for loaded in found.values() for site in loaded.program.sites)
+        raise NothingMatched(
+            f"no site has the kernel '{values['kernel']}'", {"kernels": ", ".join(list(kernels)[:10])}, ""
+        )
     if "format" in values and "by" in values:
         by, depth = values["by"], values.get("depth", 1)
         timed = [(name, loaded.program, loaded.times) for name, loaded in found.items() if loaded.times is not None]

@@ -29,6 +29,8 @@ from dispatchflow.tools import bindings
 
 _OTHER_CODE = "the tagged module compiles to other code than the case's own, so its sites are not those of the case"
 
+_SINCE = "the Python bindings of 3.12 and later read the names of operations"
+
 _PHASES = (("tagged", None, "dispatch-creation", "formed"), ("sites", "dispatch-creation", "flow", "flow"),
            ("flow", "flow", "hal", "hal"), ("hal", "hal", None, "module.vmfb"))  # fmt: skip
 """The runs of the compiler, in order: (input, last phase of the run before, last phase, output).
@@ -126,7 +128,10 @@ class _Tagging:
 
     def result(self, code: Digest) -> Result:
         """Return the result of the action; it fails if the tagged module compiles to other code than `code`."""
-        found = bindings.bindings_of(self.executor.resolver.toolchain)
+        resolver = self.executor.resolver
+        if not resolver.syntax.reads_names:
+            return False, f"sites are not available with IREE {resolver.toolchain.version}; {_SINCE}", {}, {}
+        found = bindings.bindings_of(resolver.toolchain)
         labels = {"labels": "labels.mlir"} if (self.scratch / "labels.mlir").exists() else {}
         self._read(found, "tag", "module.mlir", facts="source.json", output="tagged", title=self.title, **labels)
         seconds = self._compile(*_PHASES[0])

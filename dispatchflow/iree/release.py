@@ -56,6 +56,11 @@ class Release:
         return self.release >= (3, 12)
 
     @property
+    def reads_names(self) -> bool:
+        """Whether the Python bindings read the names in locations, which sites need (`NameLoc`)."""
+        return self.release >= (3, 12)
+
+    @property
     def has_profiles(self) -> bool:
         """Whether the runtime records profiles, and `iree-profile` reads them."""
         return self.release >= (3, 12)

@@ -122,10 +122,13 @@ class SiteTrials:
 
         Initializers run while the module is loaded, before the profile of the calls begins. A load and a call are
         therefore recorded once, and the recording is replayed and profiled. `at_load_ns` stays None if there are no
-        such dispatches, if calls differ, or if the runtime cannot record or replay the load."""
+        such dispatches. It also stays None, with the reason in `load_unknown`, if calls differ, or if the runtime
+        cannot record or replay the load."""
         tools, device, operation = self.executor.resolver.toolchain, chain.device, chain.case.operation
-        if site_times.AT_LOAD not in times.untimed.values() or not times.steady:
+        if site_times.AT_LOAD not in times.untimed.values():
             return times
+        if not times.steady:
+            return msgspec.structs.replace(times, load_unknown="calls differ")
         store, recipe = self.executor.store, operation.recipes[-1]
         with store.scratch() as scratch:
             place = self.executor.place(scratch, device, {**made.files, **made.data.files(recipe)})
@@ -140,10 +143,16 @@ class SiteTrials:
                 with store.busy():
                     self._run(command_lines.profile_export_argv(tools.tool("iree-profile")), scratch, ())
                     profile = profile_events.parse((scratch / "calls.jsonl").read_bytes())
-            except (ToolError, FileNotFoundError):  # a release without the tool that replays
-                return times
+            except FileNotFoundError:  # the tool that replays
+                why = f"IREE {tools.version} cannot record a load; 3.13 and later can"
+                return msgspec.structs.replace(times, load_unknown=why)
+            except ToolError as error:
+                why = f"the load cannot be recorded and replayed: {in_one_line(error)}"
+                return msgspec.structs.replace(times, load_unknown=why)
         called = msgspec.structs.replace(program, sites=program.called_by(operation.function))
-        return msgspec.structs.replace(times, at_load_ns=site_times.load_ns(called, times, profile, _LOADS))
+        found = site_times.load_ns(called, times, profile, _LOADS)
+        unknown = "its replay launches other dispatches" if found is None else None
+        return msgspec.structs.replace(times, at_load_ns=found, load_unknown=unknown)
 
     def one_call(self, case: Case, device: Device) -> tuple[Program, Calls]:
         """Verify a case, profile one call, and return (sites, events of the call); record nothing.

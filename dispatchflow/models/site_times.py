@@ -107,6 +107,8 @@ class ProgramTimes(msgspec.Struct, frozen=True):
     """Whether all calls submitted the same operations."""
     at_load_ns: int | None = None
     """The time in which dispatches of initializers run, measured in replays of a load; None if unknown."""
+    load_unknown: str | None = None
+    """Why `at_load_ns` is unknown, although the program has initializers that launch dispatches."""
 
     @property
     def ambiguous(self) -> tuple[Group, ...]:

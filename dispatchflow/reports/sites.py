@@ -229,9 +229,11 @@ def remarks(program: Program, times: ProgramTimes | None, doubt: str | None) -> 
         }
         shares = ", ".join(f"{name} {units.nanoseconds(ns)}" for name, ns in named.items())
         lines.append(f"one call takes {units.nanoseconds(split.call_ns)}: {shares}")
+        loaded = units.count(list(times.untimed.values()).count(AT_LOAD), "site")
         if times.at_load_ns is not None:
-            loaded = units.count(list(times.untimed.values()).count(AT_LOAD), "site")
             lines.append(f"at load: {loaded}, {units.nanoseconds(times.at_load_ns)} in all, by replay")
+        elif times.load_unknown is not None:
+            lines.append(f"at load: {loaded}, without a time: {times.load_unknown}")
         if not times.steady:
             lines.append("stateful: each call differs, so times are means over all calls, warm-up included")
         if times.ambiguous:

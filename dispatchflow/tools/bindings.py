@@ -10,7 +10,10 @@ from pathlib import Path
 from dispatchflow.iree.toolchain import Toolchain
 
 NONE = "this toolchain has no Python bindings (iree.compiler.ir)"
-HINT = "A release (iree=3.13.0) and an environment with iree-base-compiler have them."
+HINT = (
+    "A release (iree=3.13.0) and an environment with iree-base-compiler have them. If an earlier version of "
+    "dispatchflow fetched this release, fetch it again: doit toolchains remove=VERSION."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Fetch a released toolchain on first use: the tools in its two wheels are unpacked into the store.
+"""Fetch a released toolchain on first use: files in its two wheels are unpacked into the store.
 
 Later runs need no network."""
 
@@ -21,10 +21,8 @@ from dispatchflow.store.locks import locked, others
 from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
 
-# The files that are unpacked. The Python bindings, two thirds of all files, are not needed.
-_WANTED = re.compile(
-    r"iree/compiler/_mlir_libs/(iree-[^/]+|libIREECompiler[^/]*|iree_platform_libs/.+)|iree/_runtime_libs/(iree-[^/]+|version\.py)"
-)
+# The files that are unpacked: the compiler with its Python bindings, which find sites, and the runtime's tools.
+_WANTED = re.compile(r"iree/compiler/.+|iree/_runtime_libs/(iree-[^/]+|version\.py)")
 _RECORD = "RECORD.json"
 """The file with each unpacked file's digest, beside `iree/`."""
 _FETCH_LIMIT_S = 1800.0

@@ -8,6 +8,7 @@ from support.tools import toolchain
 
 from dispatchflow.engine import provenance
 from dispatchflow.iree import command_lines
+from dispatchflow.iree.release import syntax_of
 from dispatchflow.project.workspace import Workspace
 
 pytest_plugins = ["support.project"]
@@ -252,6 +253,18 @@ def test_toolchain_without_bindings_has_no_sites_and_the_case_compiles(tmp_path,
     assert not record.ok
     assert record.reason.startswith("this toolchain has no Python bindings (iree.compiler.ir)")
     assert not record.facts["repeatable"]
+
+
+def test_release_before_3_12_has_no_sites_and_the_case_compiles(tmp_path):
+    workspace = workspace_of(tmp_path, "vmvx", turned=TURNED)
+    (case,) = workspace.plan.cases
+    assert workspace.executor.compile(case).ok
+    workspace.executor.resolver.syntax = syntax_of("3.11.0")
+
+    record = provenance.of_case(workspace.executor, case)
+
+    assert not record.ok
+    assert record.reason.startswith("sites are not available with IREE ")
 
 
 def test_labels_of_another_module_are_dropped_and_the_reason_is_recorded(tmp_path, monkeypatch):

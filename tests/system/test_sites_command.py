@@ -15,8 +15,9 @@ import pytest
 from dispatchflow.iree import profile_events
 from dispatchflow.results import parquet
 from dispatchflow.results.site_rows import SITE_ROWS
+from tests.support import lavapipe
 from tests.support.loops import loop, program
-from tests.support.project import Project
+from tests.support.project import REPOSITORY, Project
 
 pytestmark = pytest.mark.iree
 
@@ -80,7 +81,7 @@ def test_rows_are_chosen_by_kernel_sorted_and_written_to_a_file(loops: Project) 
     found = loops.doit(*CASE, "sites", f"kernel={kernel}", "sort=-site", "top=1", "format=csv", f"out={out}")
     assert found.code == 0 and [row["site"] for row in rows_of(out.read_text())] == ["2"]
     unknown = loops.doit(*CASE, "sites", "kernel=nothing")
-    assert unknown.code == 3 and "no site has the kernel 'nothing'" in unknown.err and kernel in unknown.err
+    assert unknown.code == 3 and "no site has the kernel 'nothing'" in unknown.err and unknown.err.count(kernel) == 1
     column = loops.doit(*CASE, "sites", "sort=nothing")
     assert column.code == 2 and "no column 'nothing'" in column.err
     assert "means nothing to this command" in loops.doit(*CASE, "profile", "by=op").err
@@ -113,6 +114,20 @@ def test_initializers_have_one_time_in_all_from_a_replay_of_the_load(tmp_path: P
     assert re.fullmatch(r"at load: 1 site, [\d.,]+ [mµn]s in all, by replay", line)
     (times,) = project.root.glob("build/module_*/site_times.json")
     assert 0 < json.loads(times.read_text())["at_load_ns"] < 1e9
+
+
+def test_a_load_that_cannot_be_recorded_has_no_time_and_the_reason_is_shown(tmp_path: Path) -> None:
+    try:
+        vulkan = lavapipe.environment(REPOSITORY / ".lavapipe")
+    except lavapipe.Unavailable as error:
+        pytest.skip(f"no Vulkan here: {error}")
+    project = Project.make(tmp_path / "p")
+    (project.root / "load.mlir").write_text(LOADED)
+    words = ("file=load.mlir", "flags=--iree-opt-const-eval=false", "target=vulkan", "protocol=fast", "sites")
+    found = project.doit(*words, **vulkan)
+    assert found.code == 0, found
+    (line,) = (line for line in found.out.splitlines() if line.startswith("at load: "))
+    assert re.fullmatch(r"at load: 1 site, without a time: the load cannot be recorded and replayed: died by .+", line)
 
 
 PRODUCT = """
