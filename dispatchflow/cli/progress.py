@@ -100,10 +100,8 @@ class Progress:
                 self._live.update(self._tasks["profile"], advance=ahead, name=f"block {number} of {trial.label}")
             elif time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()
-                need = "needs" if undecided == 1 else "need"
-                self._print(
-                    f"round {number} of at most {most}; {units.count(undecided, trial.what)} {need} more rounds"
-                )
+                rest = f"{units.count(undecided, trial.what)} {'needs' if undecided == 1 else 'need'} more"
+                self._print(f"{number} of at most {most} blocks measured of {trial.label}; {rest}")
 
     def _advance(self, stage: str) -> None:
         self._done[stage] += 1

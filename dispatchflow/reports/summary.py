@@ -243,13 +243,12 @@ def summary(
     stages = ", ".join(f"{count} {_DONE[stage]}" for stage, count in made.items() if count)
     bad = {*unrecorded, *stale, *(row["case"] for row in failed)}
     idle = "up to date" if rows and not bad else "nothing to do"  # a case with a recorded failure is not up to date
-    idle = f"{in_vain} tried" if in_vain else idle
     done = {row["case"] for row in known} | bad
     reused = sum(row["case"] not in done and row["case"] not in fresh for row in rows)
     counts = {"reused": reused, f"failed{earlier}": len(bad), f"known failure{'s' * (len(known) > 1)}": len(known)}
     rest = ", ".join(f"{n:,} {word}" for word, n in counts.items() if n)
     skipped = f" (and {len(skips):,} skipped)" if skips else ""
-    counted = "; ".join(filter(None, (rest, stages))) if stages else f"{idle} ({rest})" if rest else idle
+    counted = "; ".join(filter(None, (rest, stages))) if stages or in_vain else f"{idle} ({rest})" if rest else idle
     lines.append(f"{units.count(len(rows), 'case')}{skipped}: {counted} in ")
     return "\n".join(lines)
 

@@ -219,5 +219,8 @@ def _holder_in_words(place: Path, waiting: int) -> str | None:
     if not found:
         return f"waiting for {holders.UNSEEN}"
     first = found[0]
-    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"waiting for {holders.named(first.process)}, which is {'measuring' if first.alone else doing}{more}"
+    doing = "measuring" if first.alone else doing
+    if len(found) == 1:
+        return f"waiting for {holders.named(first.process)}, which is {doing}"
+    beside = f"{len(found) - 1} other{'s' * (len(found) > 2)}"
+    return f"waiting for {holders.named(first.process)} and {beside}, which are {doing}"

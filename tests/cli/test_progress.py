@@ -20,7 +20,8 @@ def test_only_blocks_of_cases_advance_the_bar(kind, counted, ahead, capsys):
     progress, steps = Progress(dict.fromkeys(STAGES, 0)), []
     progress._spoke_at -= 60
     progress.block(trial, 7)
-    assert capsys.readouterr().out == f"round 1 of at most {PROTOCOLS['fast'].blocks}; 7 {counted} need more rounds\n"
+    most = PROTOCOLS["fast"].blocks
+    assert capsys.readouterr().out == f"1 of at most {most} blocks measured of label; 7 {counted} need more\n"
     progress._tasks = {"profile": 0}
     progress._live = SimpleNamespace(update=lambda task, advance, name: steps.append(advance))
     progress.block(trial, 7)

@@ -148,4 +148,4 @@ def test_a_compiler_that_demotes_operands_is_found(k: int, narrow: str, tmp_path
     )
     assert outcome.code == 1, str(outcome)
     assert "1 failed" in outcome.out
-    assert "result elements are wrong (set of inputs: " in outcome.out  # exact or wide ones
+    assert "result elements are wrong on the set of inputs" in outcome.out  # exact or wide ones

@@ -22,7 +22,7 @@ RUN = "run"
 
 class ListCommand(QueryCommand):
     name = "list"
-    doc_purpose = "list stages and commands; with a stage and --all, or a pattern, list cases"
+    doc_purpose = "list stages and commands; or cases, with a pattern or with a stage and --all"
     cmd_options = (
         {"name": "all", "short": "", "long": "all", "type": bool, "default": False, "help": "every case"},
         {

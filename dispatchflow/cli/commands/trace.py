@@ -33,7 +33,7 @@ _PERFETTO = ".json"
 class TraceCommand(QueryCommand):
     name = "trace"
     doc_purpose = (
-        "capture a Tracy trace and show its zones; out=net.json writes the timeline of one call instead; "
+        "capture a Tracy trace and show its zones, or write the timeline of one call with out=net.json; "
         "usage: doit trace CASE [out=FILE] | doit trace -- python x.py | doit trace net.tracy"
     )
     groups = ("cases", "run", "top", "format", "out")
