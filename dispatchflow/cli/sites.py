@@ -39,10 +39,12 @@ def text(workspace: Workspace, chains: Sequence[CaseState]) -> str:
     """Return the tables of all cases that have sites, or their rows in the format of `format=`.
 
     Raises:
-        SpecError: `sort=` names no column.
+        SpecError: `sort=` names no column, or `depth=` is given without `by=scope`.
         NothingMatched: no site has the kernel that `kernel=` names.
     """
     values = workspace.values
+    if "depth" in values and values.get("by") != "scope":
+        raise SpecError("depth= needs by=scope", {"given": f"depth={values['depth']}"}, "")
     found = {chain.case.name: loaded for chain in chains if (loaded := case_sites.load(workspace, chain)) is not None}
     rows = {name: list(_chosen(loaded.rows, values)) for name, loaded in found.items()}
     if found and "kernel" in values and not any(rows.values()):

@@ -72,7 +72,7 @@ def _check(program: Module, printed: Path, scratch: Path, toolchain: Toolchain, 
         needed, has = module.nbytes_of(weight.type), held.get((weight.scope, weight.key))
         if needed is not None and has is not None and needed != has:
             needs = f"the module's is a {weight.type} of {needed:,} B"
-            raise ToolError(f"{weight.spelt} has {has:,} B in its file; {needs}")
+            raise ToolError(f"{weight.spelt} has {has:,} B in its file; {needs}; export both from the same model")
 
 
 def _list(values: Sequence[str], scratch: Path, toolchain: Toolchain, limits: Limits) -> str | None:

@@ -6,7 +6,7 @@ A site is a place of a program that launches a dispatch.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -40,6 +40,8 @@ class CaseSites:
     """Kernel → the configuration that the compiler applied."""
     alone: Mapping[int, sites.Alone]
     """Site's number → its time when it runs alone, measured as a case of its extracted module."""
+    stored: Sequence[str]
+    """The mutable globals to which the program stores."""
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -62,6 +64,8 @@ class CaseSites:
         if self.times is None:
             return found
         other = sites.reconfigured(self.program, self.configurations, self.alone)
+        if self.stored and self.times.steady:
+            found.append(f"stateful: it stores to @{', @'.join(self.stored)}, so calls may differ")
         return [*found, *sites.departures(self.times, self.alone), *other]
 
 
@@ -82,7 +86,8 @@ def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
     except DamagedObject as damaged:
         _log.warning("object %s of %s was damaged or missing; the next run makes it", damaged, chain.case.name)
         return None
-    compiled = chain["compile"].record
+    compiled, emitted = chain["compile"].record, chain["emit"].record
+    stored = emitted.facts.get("stored", ()) if emitted else ()
     applied = dict(compiled.facts.get("dispatches", ())) if compiled else {}
     ceilings = workspace.ceilings.of_sites(program, chain.case.target, chain.device)
-    return CaseSites(chain.case.name, program, times, step.doubt, ceilings, applied, found)
+    return CaseSites(chain.case.name, program, times, step.doubt, ceilings, applied, found, stored)

@@ -52,6 +52,7 @@ def test_a_programs_sites_add_up_to_the_call_and_have_their_operations_names(nam
     words = ("file=net.mlir", "function=main", "inputs=16x16xf32", "threads=1", "protocol=fast", "sites")
     found = project.doit(*words)
     assert found.code == 0, found
+    assert ("stateful: it stores to @s, so calls may differ" in found.out) == (name == "stateful")
     outputs = json.loads(project.query("select outputs from record where stage = 'sites'")[0][0])
     program, times = (
         read(project, outputs[part], kind) for part, kind in (("sites", Program), ("times", ProgramTimes))

@@ -83,6 +83,7 @@ def test_rows_are_chosen_by_kernel_sorted_and_written_to_a_file(loops: Project) 
     unknown = loops.doit(*CASE, "sites", "kernel=nothing")
     assert unknown.code == 3 and "no site has the kernel 'nothing'" in unknown.err and unknown.err.count(kernel) == 1
     column = loops.doit(*CASE, "sites", "sort=nothing")
+    assert "depth= needs by=scope" in loops.doit(*CASE, "sites", "depth=2").err
     assert column.code == 2 and "no column 'nothing'" in column.err
     assert "means nothing to this command" in loops.doit(*CASE, "profile", "by=op").err
 
