@@ -40,7 +40,7 @@ def locked(
 def others(descriptor: int) -> list[holders.Holder] | None:
     """Return the other processes that hold a file's lock; None if only this process holds it.
 
-    The list is empty if no holder is visible from here."""
+    The list is empty if the holders are not visible to this process; see `holders.of`."""
     found = holders.of(descriptor)
     rest = [holder for holder in found if holder.process != os.getpid()]
     return None if found and not rest else rest
@@ -97,7 +97,7 @@ def _position(key: str) -> int:
 
 
 class Users:
-    """A reader-writer lock on a store's objects: runs share it, `doit store clean` holds it exclusively.
+    """A lock on a store's objects: runs hold it in shared mode, `doit store clean` exclusively.
 
     A run locks the byte at the offset of its PID, so that a waiting `clean` can report this PID. A waiting `clean` does
     not block new runs."""
@@ -106,7 +106,7 @@ class Users:
         self._descriptor = _opened(path)
 
     def join(self, waiting: Callable[[int], None]) -> None:
-        """Share the lock until this process ends.
+        """Hold the lock in shared mode until this process ends.
 
         The lock is not released earlier, because threads may still write objects after an interrupt. If this method
         must wait for a `clean`, it first calls `waiting` with the argument 0."""
@@ -155,10 +155,11 @@ def _opened(path: Path) -> int:
 
 
 class MachineLock:
-    """A lock on the machine: a measurement holds it exclusively; other work, of any user, shares it.
+    """A lock on the machine: a measurement holds it exclusively; other work of any user, in shared mode.
 
-    Before this lock, each process takes a second lock, the turnstile. To do other work, it releases the turnstile at
-    once. To measure, it keeps the turnstile while it waits, so that no other work begins in the meantime."""
+    Before a process takes this lock, it takes a second lock, the turnstile. A process that does other work releases the
+    turnstile at once. A process that measures keeps the turnstile until the measurement ends, so that no other work
+    begins while the process waits for this lock."""
 
     def __init__(self, store: Path) -> None:
         shared = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
@@ -203,10 +204,10 @@ _mine = _Mine()
 
 
 def _holder_in_words(place: Path, waiting: int) -> str | None:
-    """Describe the process that this process waits for; None if only its own threads hold the locks.
+    """Describe the process for which this one waits; None if only threads of this process hold the locks.
 
-    The described process holds the lock of `place`. If no process holds that lock, the described process holds the
-    turnstile, whose open descriptor is `waiting`, and takes the lock of `place` next."""
+    `waiting` is the open descriptor of the file for which this process waits: `place`, or the turnstile. The described
+    process holds the lock of `place`. If there is no such process, the holder of the turnstile is described."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiling or verifying"

@@ -39,7 +39,7 @@ class MachineFacts:
 
     @cached_property
     def unusable(self) -> str | None:
-        """The reason why this directory cannot keep facts; None if none is known (a write may still fail)."""
+        """The reason why this directory cannot keep facts; None if it probably can (a write may still fail)."""
         if self.root is None:
             return "there is no home directory"
         try:

@@ -109,7 +109,7 @@ class Records(Database):
             yield code, self.value(text)
 
     def problems(self) -> list[str]:
-        """Return the faults that SQLite finds in the database file, as one text each."""
+        """Return one text for each fault that SQLite finds in the database file."""
         try:
             return [line for (line,) in self._all("pragma quick_check") if line != "ok"]
         except StoreError as error:
@@ -129,12 +129,12 @@ class Records(Database):
         return int(self._all("select count(distinct name) from latest")[0][0])
 
     def name_of(self, key: Key) -> str | None:
-        """Return the name of a case that had this key for a stage when it last ran; None if there is none."""
+        """Return the name of a case with this key as the latest key of a stage; None if there is none."""
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Record a case's newest keys (stage → key), and the row that each view shows (view → identity)."""
+        """Record a case's latest `keys`, and in `shown` view → identity of the row that the view shows."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -145,7 +145,7 @@ class Records(Database):
         return dict(self._all("select stage, key from latest where name = ?", name))
 
     def costs(self, protocol: str) -> dict[str, float]:
-        """Return stage → mean seconds of an action; for `profile`, of a measurement under this protocol id."""
+        """Return stage → mean seconds of an action; `profile` → mean seconds of a measurement by `protocol`."""
         took = "select sum(b.cost_s) / count(distinct m.id) from block b join measurement m on m.id = b.measurement"
         blocks = self._all(f"{took} where json_extract(m.ingredients, '$.protocol') = ?", protocol)[0][0]
         stages = dict(self._all("select stage, avg(cost_s) from record where ok group by stage"))
@@ -195,7 +195,7 @@ class Records(Database):
             yield Measurement(id_, key, status, median_ns, runtime, machine, self)
 
     def medians_with_sessions(self) -> Iterator[tuple[Key, float, Mapping[str, Any]]]:
-        """Yield (key, median in ns, fields of the session's `anchors.Moment`) of the newest measurements."""
+        """Yield (key, median in ns, fields of the session's `anchors.Moment`) of `_NEWEST` measurements."""
         rows = self._all(
             "select key, median_ns, json_extract(conditions, '$.session') from measurement "
             "where status in ('measured', 'noisy') and median_ns > 0 order by id desc limit ?",
@@ -213,7 +213,7 @@ class Records(Database):
         return reason, self.value(conditions), self.value(ingredients), run, at
 
     def blocks(self, measurement: int) -> list[tuple[float, float | None, float]]:
-        """Return each block's (time of a call in ns, of its dispatches in ns, of the process in s), in order."""
+        """Return (ns of a call, ns of the call's dispatches, s of the process) for each block, in order."""
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
@@ -222,9 +222,9 @@ class Records(Database):
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
     def everything(self) -> tuple[dict[Key, tuple[Any, ...]], dict[Key, tuple[Any, ...]]]:
-        """Return key → columns of all records, and key → columns of each key's newest ended measurement.
+        """Return two mappings by key: to the record, and to the newest ended measurement with this key.
 
-        The columns are (key, ok, code, outputs) and (key, id, status, median, runtime, machine)."""
+        Each value is a tuple: (key, ok, code, outputs) and (key, id, status, median, runtime, machine)."""
         records = self._all("select key, ok, code, outputs from record")
         measurements = self._all(
             "select key, max(id), status, median_ns, runtime, machine from measurement where status <> 'open' "
@@ -241,7 +241,7 @@ class Records(Database):
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
         """Return name → identity (a digest) of the row recorded last under the name, if there is one.
 
-        `names` are names of rows (`publish.name_of`) or of views. For over 500, all recorded names are returned."""
+        `names` are names of rows (`publish.name_of`) or views. Over 500 names give a result with all recorded names."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))
@@ -250,7 +250,7 @@ class Records(Database):
         )
 
     def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str, part: str | None = None) -> int:
-        """Add each row whose identity differs from that of its name's newest row; return how many are added.
+        """Add each row unless the newest row of its name has the same identity; return the number added.
 
         `rows` is name → (identity, content). `part` is the name of the Parquet file to which the rows are assigned."""
         added = 0

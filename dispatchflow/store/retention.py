@@ -39,7 +39,9 @@ class Removal:
 
 
 def kinds(sizes: Mapping[Digest, int], held: Iterable[StoredRecord]) -> dict[Digest, str]:
-    """Return object → its kind in words, such as `logs`, from the first record that refers to it."""
+    """Return object → its kind in words, such as `logs`; `unreferenced` if no record refers to it.
+
+    If several records refer to an object, the first one in `held` decides the kind."""
     found: dict[Digest, str] = {}
     for record in held:
         for name, digest in record.outputs.items():
@@ -79,11 +81,11 @@ def removal(
 ) -> Removal:
     """Return the objects and records that a clean removes.
 
-    Records that refer to a missing object are always removed, even if they are in `keep`: they cannot be used, and a
-    clean leaves them if the disk is too full to delete them. Objects that no other record refers to are always removed
-    too. Other objects are removed only if `keep` or `limit_bytes` is given: all if there is no limit, otherwise the
-    oldest, until the remaining objects have at most `limit_bytes`. Objects that a record in `keep` refers to are never
-    chosen for removal.
+    Two kinds are always removed: records that refer to a missing object, even if they are in `keep`, and objects to
+    which none of the remaining records refers. (An earlier clean leaves records without their objects if the disk is
+    too full to delete the records.) Other objects are removed only if `keep` or `limit_bytes` is given: all if there is
+    no limit, otherwise the oldest, until the remaining objects have at most `limit_bytes`. Objects that a record in
+    `keep` refers to are never chosen for removal.
 
     The age of an object is that of the newest record that refers to it. If an object is removed, the records that refer
     to it are removed too, and then the objects that no record refers to any longer.

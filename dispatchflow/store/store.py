@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class DamagedObject(Exception):
-    """An object did not match its digest; it was removed, with the records that refer to it."""
+    """An object was missing or damaged; it and the records that refer to it have been removed."""
 
 
 class Store:
@@ -128,9 +128,10 @@ class Store:
         return found
 
     def discard(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Remove the records with these keys, then the objects: no record may refer to a missing object.
+        """Remove the records with these keys, then the objects, so that no record refers to a missing object.
 
-        The caller must hold `users` exclusively."""
+        If the disk is too full to delete records, the objects are removed first. The caller must hold `users`
+        exclusively."""
         try:
             self.records.forget(keys, digests)
         except DiskFull:  # deleting records needs space too; after a kill here, missing objects are made again
@@ -149,8 +150,8 @@ class Store:
     def place(self, folder: Path, objects: Mapping[str, Digest]) -> None:
         """Create links to objects in `folder`, where a tool runs; `objects` is link's name → digest.
 
-        With links, the tool's command line has no path of the store. A tool could interpret characters of such a path:
-        `--module=` ends a path at an @. Without such a path, a user can also repeat the command line elsewhere."""
+        With links, the tool's command line does not contain the path of the store, in which a tool could interpret
+        characters: `--module=` ends a path at an @. A user can also repeat the command line in another directory."""
         with self.writing():
             for name, digest in objects.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -192,7 +193,7 @@ class Store:
         return self._entering(locked(self.root / "locks" / key[:2], whom=_maker))
 
     def busy(self) -> AbstractContextManager[None]:
-        """Share the machine's lock for CPU-intensive work other than measuring; see `MachineLock`."""
+        """Hold the machine's lock in shared mode, for CPU-intensive work except measuring (`MachineLock`)."""
         return self._entering(self._machine.busy())
 
     def quiet(self) -> AbstractContextManager[None]:
@@ -213,8 +214,8 @@ class Store:
     def users(self) -> Users:
         """The lock that protects objects from `doit store clean`.
 
-        A run that makes, verifies or measures takes a share of the lock before it looks up records, and keeps it until
-        the run ends. Meanwhile no object is removed, even if no record refers to the object yet."""
+        A run that makes, verifies or measures takes the lock in shared mode before it looks up records, and holds it
+        until the run ends. Meanwhile no object is removed, even if no record refers to the object yet."""
         with self.writing():
             return Users(self.root / "locks" / "users")
 
@@ -228,7 +229,7 @@ class Store:
 
     @contextmanager
     def _entering(self, context: AbstractContextManager[T]) -> Iterator[T]:
-        """Enter a context; an OSError raised on entering it, but not in the body, becomes a StoreError."""
+        """Enter a context. An OSError on entering becomes a StoreError; an OSError in the body does not."""
         with ExitStack() as stack:
             with self.writing():
                 entered = stack.enter_context(context)
