@@ -1,1 +1,1 @@
-"""Combine the packages that this one imports, for one command in one user directory (docs/layout.md)."""
+"""Combine the other packages into what one command does in one user directory; see docs/layout.md."""

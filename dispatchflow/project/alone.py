@@ -1,4 +1,4 @@
-"""Find the time of each site when it runs alone, in the rows of its extracted module.
+"""Find the time of each site running alone, which the newest row of the site's extracted module has.
 
 A site is a place of a program that launches a dispatch.
 """

@@ -141,7 +141,7 @@ def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: 
 
 
 def check(out: Path) -> None:
-    """Check that a bundle may be written to a folder: it is empty, missing, or has an earlier bundle.
+    """Check that a folder can receive a bundle: the folder is empty, missing, or has an earlier bundle.
 
     Raises:
         SpecError: the folder has other files, or is itself a file.
@@ -157,7 +157,7 @@ def check(out: Path) -> None:
 
 
 def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict[str, Digest]:
-    """Return name → digest of the files with machine code to which custom dispatches in the modules refer."""
+    """Return name → digest of the machine-code files that custom dispatches in the modules name."""
     printed = workspace.executor.printed(case.operation) if isinstance(case.operation, Module) else None
     named = printed.objects if printed else {}
     texts = [path.read_bytes() for path in modules] if named else []

@@ -39,9 +39,9 @@ _OF_SITES = {"sites": "sites.json", "times": "site_times.json", "flow": "flow.ml
 def write(root: Path, store: Store, resolver: Resolver, chain: CaseState, sites: str | None = None) -> Path:
     """Write `build/CASE/` with the files of a case that are in the store, and return its path.
 
-    They are module.mlir, module.vmfb, configurations.mlir, logs, inputs, expected results, the wrong results of a
-    module, case.txt and repro.sh; if the case has sites, also sites.json, flow.mlirbc, and sites.txt with the text
-    `sites`."""
+    The files include module.mlir, module.vmfb, configurations.mlir, logs, inputs, expected results, case.txt and
+    repro.sh; for a user's module with wrong results, also these results; for a case with sites, also sites.json,
+    site_times.json and flow.mlirbc. If `sites` is given, its text is written to sites.txt."""
     root = root.resolve()  # if `root` is a link, `..` in the links that it contains starts at the real folder
     folder = root / chain.case.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -172,11 +172,11 @@ def link(path: Path, to: Path) -> None:
 
 
 def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
-    """Return the command lines that were executed, with the files in the case's folder as inputs.
+    """Return name → a command line that a user can run, with the files in the case's folder as inputs.
 
-    The keys are `compile`, `run` and `benchmark`, and `sites` if the sites have times; a library has no `compile`.
-    Run the compile in an empty directory, as repro.sh does: it writes module.vmfb to the working directory, and in the
-    case's folder that name is a link into the store."""
+    The names are `compile`, `run` and `benchmark`, and `sites` if the sites have times; a library has no `compile`.
+    Run the compile in an empty directory, as repro.sh does. The compiler writes module.vmfb to the working directory,
+    but in the case's folder, module.vmfb is a link into the store."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
     program = case.operation
     operands = resolver.supplies.operands(program)

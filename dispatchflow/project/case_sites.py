@@ -49,7 +49,7 @@ class CaseSites:
         return sites.rows(self.case, self.program, self.times, self.ceilings, self.configurations, self.alone)
 
     def exceeds(self, margin: float) -> bool:
-        """Return whether a site's rate is above its ceiling × `margin`: the ceiling is then too low."""
+        """Return whether any site's rate is above its ceiling × `margin`; if so, that ceiling is too low."""
         return any((row["percent_of_peak"] or 0.0) > 100 * margin for row in self.rows)
 
     @property
@@ -72,8 +72,8 @@ class CaseSites:
 def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
     """Return the sites of a case; None if they were not requested, or are not known.
 
-    If one of the files in the store that are read is damaged or missing, its records are deleted, so that the next run
-    makes the file again. Then the result is None, and a warning is logged."""
+    If an object that this function reads is damaged or missing, a warning is logged and the result is None. The
+    object's records are deleted, so that the next run makes the object again."""
     step = chain.sites
     if step is None or step.record is None or step.state != "made":
         return None

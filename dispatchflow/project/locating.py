@@ -93,9 +93,9 @@ def _located(
 
 
 def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]:
-    """Verify a case; return (why its results are wrong, the first recipe of inputs for which they are).
+    """Verify a case; return a pair: why its results are wrong, and the first recipe with wrong results.
 
-    Both are None if no wrong result is known; the recipe is also None if the inputs are not from a recipe."""
+    Both are None if no wrong result is known. The recipe is also None if no recipe made the inputs."""
     device = workspace.device(case.target, case.threads)
     if device.absent is not None or workspace.settings.verify == "off":
         return None, None

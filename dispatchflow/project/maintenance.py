@@ -57,8 +57,8 @@ def clean(workspace: Workspace) -> str:
     records and objects, because it is unknown which of them a run would need.
 
     Raises:
-        StoreError: the clean was started by a run, for whose end it would wait; or the records are damaged, so that
-            needed objects might be removed.
+        StoreError: a run started this clean, which would wait forever for the run's end; or the records are damaged,
+            so that needed objects might be removed.
         SpecError: with keep=referenced, there are no cases.
         ToolchainError: with keep=referenced, an available toolchain does not run, so that its keys are unknown.
     """
@@ -107,11 +107,11 @@ def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) 
 
 
 def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
-    """Return the keys that the cases of the plan need with each available toolchain.
+    """Return the keys of the records that the plan's cases need with any of the available toolchains.
 
-    They are the keys of stages, inputs and expected results, modules that rotate inputs (`cache=cold`), sites with
-    their times under any protocol, and calibration kernels. The keys of records that other commands made from the
-    outputs of these, such as captures, are included.
+    These are the records of: the stages; the inputs and expected results; the modules that rotate inputs
+    (`cache=cold`); the sites and, under every protocol, their times; the calibration kernels. Also included are the
+    keys of records that other commands made from the outputs of these records, such as captures.
 
     Raises:
         SpecError: there are no cases.

@@ -3,8 +3,8 @@
 A replay never decides what is built: if any input differs, everything is planned again from the keys of actions
 (docs/decisions/0010). An answer is the exit code and the text that a command line gave. Each answer is a file,
 `.dispatchflow/answers/QUESTION`, where QUESTION is a digest of the command line and its environment. Answers are not in
-the database of records: a replay need not open it, and keeping an answer must not change it, because answers depend on
-the records.
+the database of records, so a replay need not open the database. Besides, an answer depends on the state of the
+database, so keeping the answer must not change this state.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Replay:
             dodo: path of dodo.py.
             words: the words of the command line.
             variables: the variables of the command line, name → value.
-            own: names of the user's task functions; a new function may have the name of a stage.
+            own: names of the user's task functions, which decide what a word means: one may have a stage's name.
         """
         root = dodo.parent
         self._store = store_path(root).absolute()

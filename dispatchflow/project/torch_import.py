@@ -91,7 +91,7 @@ def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
 
 
 def _moved(made: Path, out: Path) -> Path | None:
-    """Move a file beside `out`, keeping its ending; return its new path, None if there is no such file."""
+    """Rename `made` to `out` with the suffix of `made`; return the new path, None if `made` is missing."""
     return made.replace(out.with_suffix(made.suffix)) if made.exists() else None
 
 

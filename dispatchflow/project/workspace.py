@@ -1,4 +1,4 @@
-"""The objects that a command uses in one user directory, with one store; each is made on first use."""
+"""Define `Workspace`: what a command uses in one user directory; each part is made on first use."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Workspace:
         root: the user's directory: it has the spec folder, the store, and `build/`, which is called the view.
         values: the parsed variables.
         seen: records everything that is read, for a later replay.
-        say: prints a line about a long wait before the display of progress begins.
+        say: prints one line; used for long waits, as long as the display of progress has not begun.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Workspace:
     def with_toolchain(self, word: str) -> Workspace:
         """Return this workspace with `iree=WORD`, on the same store.
 
-        Both share one connection to the store, because on a full disk an open connection locks out a second."""
+        Both workspaces share one connection to the store: on a full disk, a second connection cannot be opened."""
         other = Workspace(self.root, {**self.values, "iree": word}, say=self.say)
         other.store = self.store
         return other
@@ -157,7 +157,7 @@ class Workspace:
         return None
 
     def _needed_bytes(self, program: Workload) -> int:
-        """Return the approximate memory that verification needs in bytes; 0 (unknown) for a user's module."""
+        """Return about how many bytes of memory verification needs; 0 (unknown) for a user's module."""
         if not isinstance(program, Operation):
             return 0
         if (needed := self._needed.get(program.shape_name)) is None:
@@ -195,7 +195,7 @@ class Workspace:
 
     @property
     def toolchain_words(self) -> list[str]:
-        """The available toolchains as `iree=` names them: the current, the fetched, and the given one."""
+        """The values of `iree=` for all available toolchains: the current, the fetched, and the given one."""
         given = [self.values["iree"]] if "iree" in self.values else []
         return list(dict.fromkeys(["current", *releases.fetched_versions(self.store), *given]))
 
@@ -272,7 +272,7 @@ class Workspace:
         return replace(device, absent=unfit) if unfit else device
 
     def noisy_above(self, case: Case) -> float:
-        """Return the relative half-width of a median's interval above which this case's row is noisy."""
+        """Return the largest relative half-width of the median's interval at which the case is not noisy."""
         if self.settings.noisy is not None:
             return self.settings.noisy
         return (
