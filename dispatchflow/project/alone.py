@@ -1,4 +1,4 @@
-"""Find the time of each site running alone, which the newest row of the site's extracted module has.
+"""Find the time of each site running alone: it is in the newest row of the site's extracted module.
 
 A site is a place of a program that launches a dispatch.
 """

@@ -157,7 +157,7 @@ def check(out: Path) -> None:
 
 
 def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict[str, Digest]:
-    """Return name → digest of the machine-code files that custom dispatches in the modules name."""
+    """Return name → digest of the machine-code files to which the modules' custom dispatches refer."""
     printed = workspace.executor.printed(case.operation) if isinstance(case.operation, Module) else None
     named = printed.objects if printed else {}
     texts = [path.read_bytes() for path in modules] if named else []

@@ -107,11 +107,11 @@ def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) 
 
 
 def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
-    """Return the keys of the records that the plan's cases need with any of the available toolchains.
+    """Return the keys of the actions that the plan's cases need with any of the available toolchains.
 
-    These are the records of: the stages; the inputs and expected results; the modules that rotate inputs
-    (`cache=cold`); the sites and, under every protocol, their times; the calibration kernels. Also included are the
-    keys of records that other commands made from the outputs of these records, such as captures.
+    These actions make: the outputs of stages; inputs and expected results; modules that rotate inputs (`cache=cold`);
+    sites and, under every protocol, their times; calibration kernels. Also included are the keys of records that other
+    commands made from the outputs of these actions, such as captures.
 
     Raises:
         SpecError: there are no cases.

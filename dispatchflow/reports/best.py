@@ -37,10 +37,10 @@ _WITHIN_PLACES = ("file", "program_digest", "data_digest", "toolchain_version")
 
 
 def newest(rows: Iterable[Row]) -> list[Row]:
-    """Return the last row of each case, protocol, host and file, in the order of their first rows.
+    """Return the last row for each combination of case, protocol, host and file; `rows` are oldest first.
 
-    `rows` are oldest first. If the last row has the status `no device`, the newest earlier row of the same code with
-    another status is returned in its place, because its result is still valid.
+    The result is in the order in which the combinations first occur. If the last row has the status `no device`, the
+    newest earlier row of the same code with another status replaces it, because the earlier result is still valid.
     """
     found: dict[tuple[Any, ...], Row] = {}
     told: dict[tuple[Any, ...], Row] = {}
@@ -56,8 +56,8 @@ def newest(rows: Iterable[Row]) -> list[Row]:
 def columns(found: Iterable[Row]) -> tuple[str, ...]:
     """Return `COLUMNS` without those that do not help to distinguish these rows.
 
-    `protocol` and `host` are left out if they are equal in all rows. The file, the digests and the toolchain's version
-    are left out if they are equal in all rows of each place and provider, `flags` if no row has any."""
+    `protocol` and `host` are left out if they are equal in all rows, `flags` if no row has any. The file, the digests
+    and the toolchain's version are left out if all rows with the same place and provider agree in them."""
     rows, values = list(found), dict[Any, set[Any]]()
     for row in rows:
         for name in _OF_PLACES:
@@ -100,7 +100,7 @@ def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) 
 def _without_duplicates(rows: Iterable[Row]) -> list[Row]:
     """Return rows without those that have the same tuning, flags and measurement as an earlier row.
 
-    For example, `threads=all` and the number of cores are two cases with one measurement."""
+    For example, a case with `threads=all` and one whose threads are the number of cores share a measurement."""
     kept: dict[Any, Row] = {}
     for row in rows:
         key = row.get("measurement_key") or row["case"]
@@ -117,7 +117,7 @@ def _is_default(row: Row) -> bool:
 
 
 def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
-    """Return one line per reason why `best` has several rows of one place and provider, or empty cells.
+    """Explain rows of `best`: one line per reason why rows are tied or not compared, or have empty cells.
 
     A place is (shape, target, threads, …), see `comparability.place`. `found` is the result of `best` for `rows`."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
@@ -144,7 +144,7 @@ def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
 
 
 def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
-    """Return one line, as a list, about rows that only an older verification passed; empty without them.
+    """Return one line in a list if only an older verification passed some rows; otherwise an empty list.
 
     `said` is the beginning of the line; its end is the command that verifies the rows again."""
     names = list(dict.fromkeys(row["case"] for row in rows if outdated(row)))

@@ -21,8 +21,8 @@ _FIRST = 6
 def table(results: Sequence[CallResult]) -> str:
     """Return a table with a line for each result: type, statistics, first values in row-major order.
 
-    `finite` and `zeros` are numbers of elements; `min`, `max` and `mean` are of the finite elements. Elements of an
-    unknown type are shown as bytes, in hexadecimal."""
+    The columns `finite` and `zeros` count elements; `min`, `max` and `mean` are computed from the finite elements.
+    Elements of an unknown type are shown as bytes, in hexadecimal."""
     lines = [_COLUMNS, *((str(index), each.type, *_cells(each)) for index, each in enumerate(results))]
     return aligned(lines, _RIGHT)
 
@@ -47,7 +47,7 @@ def _none(count: int) -> tuple[str, ...]:
 
 
 def _wide(flat: Array) -> Array:
-    """Return the numbers in a type with which numpy can compute; all floats of ml_dtypes are exact in f32."""
+    """Convert numbers to a type with which numpy can compute: f32 has all values of ml_dtypes' floats."""
     return flat if flat.dtype.kind in "biuf" else flat.astype(np.float32)
 
 

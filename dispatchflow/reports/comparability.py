@@ -3,7 +3,7 @@
 Two rows can be compared if they computed the same program on the same inputs, with the same target, threads, cache and
 protocol, on one machine; two rows of IREE also need one toolchain. The ratio of their medians is meaningful only if
 they were measured in the same rounds, where drift affects both equally. For rows of different rounds, this module only
-decides which is faster. It compares the intervals in which the times of another session would be.
+decides which is faster, from the intervals in which the times of another session are expected.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def maker(row: Row) -> tuple[Any, ...]:
 
 
 def believed(row: Row) -> bool:
-    """Return whether a row has a credible time, which is one with the status `measured` or `noisy`."""
+    """Return whether a row has a credible time: it has a median, and the status `measured` or `noisy`."""
     return row["status"] in ("measured", "noisy") and bool(row["median_ns"])
 
 
@@ -82,10 +82,10 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
     """Return the rows for which no other comparable row is certainly faster, the fastest median first.
 
     A row is certainly faster than another if the intervals of their medians do not overlap. For rows of the same rounds
-    these are the intervals within the session (`ci_…`). For rows of different rounds, two wider intervals are compared:
-    the one in which another session's median would be (`later_…`); and that of the median corrected for the machine's
-    speed (`anchored_…`), if both corrections use the same reference times. A row without an interval is neither faster
-    nor slower.
+    these are the intervals within the session (`ci_…`). For rows of different rounds, wider intervals are compared:
+    those in which another session's median is expected (`later_…`), and those of the medians after a correction for the
+    machine's speed (`anchored_…`). The corrected medians are compared only if both corrections use the same reference
+    times. A row without an interval is neither faster nor slower.
 
     The more intervals are compared, the wider each is made (Bonferroni correction). Therefore, if all rows are equally
     fast, at most 5 % of the calls of this function drop a row; without the correction, most calls with 50 rows would.

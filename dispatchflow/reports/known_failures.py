@@ -24,8 +24,9 @@ _REASON_LENGTH = 200
 def entries(failed: Sequence[CaseState], toolchain: str) -> str:
     """Return a TOML text with an entry for each kind of failure; an entry lists the cases that have it.
 
-    `failed` are cases that failed with the release `toolchain`. An entry is valid for this and later releases. If it
-    also covered an older release with which a case passed, the case's failure would be reported as a regression."""
+    `failed` are cases that failed with the release `toolchain`. An entry is valid for this and later releases, but not
+    for older ones: a failure is reported as a regression if the case passed with any release that the entry covers. If
+    `toolchain` is a date or no number, an entry covers all releases."""
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for chain in failed:
         assert chain.failure is not None

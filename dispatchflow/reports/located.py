@@ -1,4 +1,4 @@
-"""Show which sites of a program, the places that launch a dispatch, give wrong results."""
+"""Show which sites (places that launch a dispatch) of a program give wrong results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dispatchflow.reports.table import aligned
 
 
 def report(found: Located, extract: Sequence[str]) -> str:
-    """Return the conclusion, the first wrong site with its source operations, and the table of all sites.
+    """Return the text: conclusion, first wrong site with its source operations, and table of all sites.
 
     `extract` are the arguments of `doit extract` for the same case, without `sites=` and `out=`."""
     return "\n".join(_lines(found, extract))

@@ -25,7 +25,7 @@ def listing(sizes: Mapping[Phase, int], paths: Mapping[Phase, str]) -> str:
 
 
 def comparison(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequence[str]]) -> str:
-    """Return a table of phases: whether two cases' modules are equal after each, and their line counts."""
+    """Return a table of phases: whether two cases' modules after a phase are equal, and their line counts."""
     lines = [["phase", "", "", "lines", "with"]]
     others = {phase.name: text for phase, text in other.items()}
     for phase, text in one.items():

@@ -115,8 +115,8 @@ def _no_rows(
 ) -> NothingMatched:
     """Return the error for a selection without rows.
 
-    `words` and `tags` are those of the given words and tags that match no row. If both are empty, each given word and
-    tag matches some row, but no row matches all of them."""
+    `words` and `tags` are the given ones that match no row at all. If both are empty, each given word and tag matches
+    some row, but no row matches all of them."""
     if not rows:
         return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
     names = sorted({row["case"] for row in rows})

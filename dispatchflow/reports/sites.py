@@ -165,7 +165,7 @@ def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: i
 
 
 def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
-    """Return a table of the sites' times, added up by operation, scope of names or executable (`by`)."""
+    """Return a table of the sites' times, summed per operation, name scope or executable, as `by` says."""
     lines = [
         [
             part.name,
@@ -205,7 +205,7 @@ def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
 
 
 def reconfigured(program: Program, configurations: Mapping[str, str], alone: Mapping[int, Alone]) -> list[str]:
-    """Return a line for each site with another configuration in its extracted module than in `program`."""
+    """Return a line for each site to which the compiler applied another configuration when it runs alone."""
     lines = []
     for site in program.sites:
         here, found = configurations.get(site.export), alone.get(site.number)

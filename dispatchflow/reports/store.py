@@ -28,7 +28,8 @@ def overview(
         rest: the other files in the store by kind.
         cases: the number of cases.
         cases_bytes: the total size of objects, records and results.
-        everyones: (folder with the facts about this machine, which all of the user's projects share; its bytes).
+        everyones: a pair: the folder with facts about this machine, which all projects of the user share, and the
+            size of this folder in bytes; None if the user has no such folder.
     """
     parts = {**objects, **rest}
     total_bytes = sum(size for _, size in parts.values())

@@ -60,8 +60,8 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[
 def _fastest(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Yield the correct rows of each shape for which no other row is certainly faster.
 
-    Shapes are examined one by one, as the caller iterates: the caller shows only few of thousands of rows, and to check
-    whether a row is correct its records must be read."""
+    Shapes are examined one by one as the caller iterates, because the caller shows only a few of thousands of rows. The
+    check whether a row is correct is slow: it reads the row's records."""
     shapes: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in filter(believed, rows):
         shapes.setdefault((row["shape"], row["target"], row["threads"], row.get("cache")), []).append(row)

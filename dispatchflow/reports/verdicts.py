@@ -78,7 +78,7 @@ def rows(chains: Sequence[CaseState], toolchain: str, tags: Mapping[Any, Sequenc
 
 
 def before_last_line(text: str, chains: Sequence[CaseState]) -> str:
-    """Return the text at the end of a run with the table of modules' verdicts above its last line.
+    """Return a run's final text with the table of modules' verdicts added before the text's last line.
 
     The table is inserted if the run has many users' modules and not all are right. Cases of operations are not counted,
     because each verdict would have to be read from its record."""

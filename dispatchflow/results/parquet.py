@@ -183,7 +183,7 @@ def _fits(value: Any, kind: str) -> bool:
 def drop_mistyped_cells(
     rows: Iterable[Mapping[str, Any]], of: Table = CASES
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """Return (the recorded rows, with None in each cell of the wrong type; the columns of these cells).
+    """Replace cells of the wrong type by None; return a pair: the rows, and the columns of these cells.
 
     An earlier version may have recorded such a cell, or the operation's file may now declare another type for the
     column."""
@@ -257,9 +257,9 @@ def table(part: Path, of: Table = CASES) -> pa.Table | None:
 
 
 def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> str | None:
-    """Return in one line how the part `found` differs from `rows`, the recorded rows; None if it does not.
+    """Compare a part with its recorded `rows`; return the first difference in one line, None if equal.
 
-    A column of the schema that the part does not have was added later, so its recorded cells must be None."""
+    The part may lack a column that was added to the schema later. All recorded cells of such a column must be None."""
     wanted, names = in_arrow(drop_mistyped_cells(rows, of)[0], of).to_pylist(), set(found.column_names)
     if unknown := sorted(names - set(of.columns)):
         return f"it has an unknown column {unknown[0]!r}"

@@ -42,7 +42,7 @@ class Roofline:
 def roofline(
     flops: int | None, traffic_bytes: int | None, ceilings: tuple[float | None, float | None], median_ns: float
 ) -> dict[str, Any]:
-    """Return the row's `bound` and `percent_of_peak`; None if an amount or a ceiling is unknown.
+    """Return the row's `bound` and `percent_of_peak`, both None if an amount or a ceiling is unknown.
 
     `bound` is the ceiling that limits the call, `compute` or `memory`; `percent_of_peak` is the rate that the call
     reached, in percent of this ceiling."""

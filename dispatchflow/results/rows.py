@@ -121,7 +121,7 @@ def file_of(program: Workload, folder: str) -> str | None:
 
 
 def _data_digest(chain: CaseState) -> str | None:
-    """Return the digest of the inputs of the measurement and of their types; None without a measurement."""
+    """Return the digest of the measurement's inputs and their types; None without a measurement."""
     if (action := chain["profile"].action) is None:
         return None
     return key_of("data", {name: action.ingredients[name] for name in ("arguments", "data")})
@@ -135,7 +135,7 @@ def _verified_with(verdict: Mapping[str, Any], toolchain: Toolchain) -> str | No
 
 
 def _versions(chain: CaseState, toolchain: Toolchain) -> dict[str, Any]:
-    """Return the toolchain's columns: None for a library, whose version is in the columns of `_times`."""
+    """Return the toolchain's cells; a library's are None here, because `_times` has the library's version."""
     if chain.case.library is not None:
         return dict.fromkeys(("toolchain_version", "toolchain_revision", "runtime_version"))
     return {

@@ -155,7 +155,7 @@ def _opened(path: Path) -> int:
 
 
 class MachineLock:
-    """A lock on the machine: a measurement holds it exclusively; other work of any user, in shared mode.
+    """A lock on the machine: measurements hold it exclusively, other work of any user in shared mode.
 
     Before a process takes this lock, it takes a second lock, the turnstile. A process that does other work releases the
     turnstile at once. A process that measures keeps the turnstile until the measurement ends, so that no other work

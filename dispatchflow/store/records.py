@@ -134,7 +134,7 @@ class Records(Database):
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Record a case's latest `keys`, and in `shown` view → identity of the row that the view shows."""
+        """Record a case's newest keys (stage → key) and the row of each view (`shown`: view → identity)."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -145,7 +145,7 @@ class Records(Database):
         return dict(self._all("select stage, key from latest where name = ?", name))
 
     def costs(self, protocol: str) -> dict[str, float]:
-        """Return stage → mean seconds of an action; `profile` → mean seconds of a measurement by `protocol`."""
+        """Return stage → mean seconds of an action; `profile` → mean seconds of a `protocol` measurement."""
         took = "select sum(b.cost_s) / count(distinct m.id) from block b join measurement m on m.id = b.measurement"
         blocks = self._all(f"{took} where json_extract(m.ingredients, '$.protocol') = ?", protocol)[0][0]
         stages = dict(self._all("select stage, avg(cost_s) from record where ok group by stage"))
@@ -222,9 +222,9 @@ class Records(Database):
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
     def everything(self) -> tuple[dict[Key, tuple[Any, ...]], dict[Key, tuple[Any, ...]]]:
-        """Return two mappings by key: to the record, and to the newest ended measurement with this key.
+        """Return two mappings: key → record, and key → the newest ended measurement with this key.
 
-        Each value is a tuple: (key, ok, code, outputs) and (key, id, status, median, runtime, machine)."""
+        A record is (key, ok, code, outputs); a measurement is (key, id, status, median, runtime, machine)."""
         records = self._all("select key, ok, code, outputs from record")
         measurements = self._all(
             "select key, max(id), status, median_ns, runtime, machine from measurement where status <> 'open' "
@@ -241,7 +241,7 @@ class Records(Database):
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
         """Return name → identity (a digest) of the row recorded last under the name, if there is one.
 
-        `names` are names of rows (`publish.name_of`) or views. Over 500 names give a result with all recorded names."""
+        `names` are names of rows (`publish.name_of`) or views. For over 500, the result has all recorded names."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))

@@ -128,7 +128,7 @@ class Store:
         return found
 
     def discard(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Remove the records with these keys, then the objects, so that no record refers to a missing object.
+        """Remove the records with these keys, then the objects: no record must refer to a missing object.
 
         If the disk is too full to delete records, the objects are removed first. The caller must hold `users`
         exclusively."""
