@@ -57,7 +57,7 @@ class Workspace:
         root: the user's directory: it has the spec folder, the store, and `build/`, which is called the view.
         values: the parsed variables.
         seen: records everything that is read, for a later replay.
-        say: prints a line about a long wait; it is called only before the display of progress begins.
+        say: prints a line about a long wait or long work; called only before the display of progress begins.
     """
 
     def __init__(

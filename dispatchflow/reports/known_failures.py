@@ -53,7 +53,7 @@ def _entry(stage: str, message: str, cases: Sequence[tuple[str, str]], toolchain
 
 
 def pattern(reason: str) -> str:
-    """Return a regular expression that matches a reason, also with other SSA values and numbers in it.
+    """Return a regular expression that matches a reason, whatever SSA values and numbers are in it.
 
     If the text before the first SSA value is long enough to identify the error, the expression ends there."""
     text = naming(reason)

@@ -55,7 +55,7 @@ def _section(cls: type[Operation]) -> Iterator[str]:
 
 
 def _shape(cls: type[Operation], index: int) -> str:
-    """Return an operand's shape as names of dims, `mxk`, which are found by giving each dim a unique size."""
+    """Return an operand's shape as names of dims, `mxk`; a unique size per dim shows which dim is which."""
     sizes = {101 + 2 * i: dim for i, dim in enumerate(cls.dims)}
     shape = cls.make(list(sizes)).operands()[index].type.shape
     return "x".join(sizes.get(size, str(size)) for size in shape)

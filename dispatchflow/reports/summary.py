@@ -185,7 +185,7 @@ def summary(
     """Return lines that say what was executed, reused and skipped, and what failed, with reasons.
 
     `made` is stage → number of executed actions; `in_vain` is the number of stages that failed in this run. `fresh` are
-    the cases with an executed stage, `broken` those with a stage that an exception in dispatchflow ended. `asked` is
+    the cases with an executed stage, `broken` those with a stage that raised an unexpected exception. `asked` is
     case → last requested stage (default: profile), `fixed` is case → reason of a known failure that no longer occurs.
     `stale` is case → why measuring it again failed. The last line ends in `in `; the caller appends the duration."""
     lines = [f"note: {note}" for note in notes]
