@@ -12,8 +12,8 @@ _LIMIT = 2**63  # rows store them as int64
 def value_or_error(program: Workload, amount: str) -> Any:
     """Call the method `amount` of a workload; return its value, or the exception that it raised.
 
-    An exception is returned instead of raised. No column of a row can store an exception, so the row is refused like a
-    row with any other wrong value.
+    The returned exception becomes a cell of the row. No column can store an exception; the row is therefore refused,
+    like any row with a wrong value.
 
     Raises:
         MemoryError, OSError: the method raised this error, which is not the operation's fault.

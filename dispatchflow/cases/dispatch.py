@@ -41,9 +41,10 @@ class Dispatch:
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
-        """Return a copy with the `asks` in `emitted`, the record of `emit` for a user's module.
+        """Return a copy whose field `asks` is read from `emitted`, the record of the stage `emit`.
 
-        The dispatch of an operation is returned unchanged: its text requests only what its tuning requests."""
+        This is done only for a user's module. The dispatch of an operation is returned unchanged, because an
+        operation's text requests only what the tuning requests."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
 
     @property
@@ -63,8 +64,8 @@ class Dispatch:
     def demanded(self, packed: bool = False) -> str | None:
         """Describe the configuration and number of dispatches that the compiler's dump must show.
 
-        None if neither is required. The text enters the compile key; `missed` checks the dump. `packed` says whether
-        the compiler packs operands by default (`Release.packs`)."""
+        The result is None if neither is required. The text enters the compile key; `missed` checks the dump. `packed`
+        says whether the compiler packs operands by default (`Release.packs`)."""
         if (operation := self._counted(packed)) is None:
             return self.requested
         beside = " beside a copy" if operation.may_copy else ""
@@ -92,7 +93,7 @@ class Dispatch:
 
 @lru_cache(maxsize=64)
 def _module(operation: Operation, syntax: Release, attribute: str, region: bool = False) -> str:
-    """Emit the module; cached, because most tunings of an operation only change the text before it."""
+    """Emit the module. The result is cached, because most tunings of an operation have the same module."""
     body = operation.body_for(syntax, attribute)
     body = _in_region(body, attribute.strip(" {}"), operation.result().mlir) if region else body
     arguments = ", ".join(
@@ -128,7 +129,9 @@ def program_digest(program: Workload) -> Digest:
 
 
 def _in_region(body: str, attribute: str, result: str) -> str:
-    """Wrap the op with `attribute`, and all ops after it, in a dispatch region; `result` is its type."""
+    """Put the op that has `attribute`, and all later ops except the return, into a dispatch region.
+
+    `result` is the type of the region's result."""
     lines = body.splitlines()
     first = next(i for i, line in enumerate(lines) if attribute in line)
     *inner, last = lines[first:]

@@ -122,7 +122,7 @@ def _fits(case: Case, word: str, patterns: Sequence[str]) -> bool:
 
 
 def _matches(value: str, pattern: str) -> bool:
-    """Return whether a value matches a pattern; `>128` compares numbers, `!%4` is not a multiple of 4."""
+    """Return whether a value matches a pattern, such as `f*`, `>128`, or `!%4` (not a multiple of 4)."""
     if pattern[0] in "<>" and value.isdecimal():
         return _within(pattern, (int(value),))
     if (divisor := _NO_MULTIPLE.fullmatch(pattern)) and value.isdecimal():
@@ -164,7 +164,7 @@ _COARSE = frozenset(("operation", "target", "backend", "tuning", _FEATURES))
 
 
 class KnownFailures:
-    """The entries about one release; `log` returns a failed tool's output for the digest of the output."""
+    """The entries about one release; `log(digest)` returns a failed tool's output, which has this digest."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class KnownFailures:
                 yield entry
 
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
-        """Return the entries that match a case's operation, target and tuning, each with its other conditions.
+        """Return (entry, other conditions) for each entry that fits a case's operation, target and tuning.
 
         The result is cached, because thousands of cases have few combinations of operation, target and tuning."""
         kind = case.operation.name, case.target.name, case.tuning.name

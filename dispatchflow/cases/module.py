@@ -147,7 +147,7 @@ class Module(Workload):
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """The names of the files with weights in a tool's working directory."""
+        """The names that the files with weights have in a tool's working directory."""
         return tuple(f"parameters_{i}{item.ending}" for i, item in enumerate(self.parameters))
 
     @property
@@ -195,12 +195,12 @@ def objects(text: str) -> list[str]:
 
 
 def with_objects(text: str, name_of: Callable[[str], str]) -> str:
-    """Replace each path that `objects` finds in a text by `name_of(path)`, a text that needs no escapes."""
+    """Replace each path that `objects` finds in a text by `name_of(path)`. That name must need no escapes."""
     return _OBJECT.sub(lambda match: f'{match[1]}"{name_of(unescaped(match[2]))}"', text)
 
 
 def reading_pass(text: str) -> str | None:
-    """Return the pass option in the module's own pipeline that names a file; None if there is none."""
+    """Return a pass option that names a file, from the module's own pipeline; None if there is none."""
     match = _READING_PASS.search(text)
     return match[1] if match else None
 
@@ -244,15 +244,15 @@ def spelt(sizes: Sequence[int | None], element: str) -> str:
 
 
 def with_sizes_of(printed: str, declared: str) -> str:
-    """Return the type of a result: the declared element type with the sizes that the runtime printed.
+    """Return the type of a result, with the sizes that the runtime printed.
 
-    The printed element type is used only if it is in `ELEMENT_TYPES`; others may have another name in MLIR."""
+    If the printed element type is not in `ELEMENT_TYPES`, it is replaced by the declared one, which is MLIR's name."""
     known = declared == BUFFER_VIEW or element_of(printed) in ELEMENT_TYPES
     return printed if known else spelt(sizes_of(printed) or (), element_of(declared))
 
 
 def unlike(got: str, expected: str) -> str | None:
-    """Return how two types differ, `40x12, expected 12x40`; None if they are equal or one is unknown."""
+    """Return how types differ, such as `40x12, expected 12x40`; None if they are equal or one is unknown."""
     sizes = sizes_of(got), sizes_of(expected)
     if None in sizes or not (is_sized(got) and is_sized(expected)):
         return None

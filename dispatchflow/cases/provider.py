@@ -41,7 +41,7 @@ class LibraryProgram:
         return {_OUTPUT: self.content, **dict(self.beside)}
 
     def files(self, outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-        """Return file name in a tool's working directory → digest.
+        """Return the digest of each file, under the file's name in a tool's working directory.
 
         `outputs` is name → digest, from the record of the stage `emit`."""
         return {self.main if name == _OUTPUT else name: digest for name, digest in outputs.items()}
@@ -78,14 +78,14 @@ def program_of(library: Library, workload: Workload) -> LibraryProgram:
 def call_text(library: Library, operation: Operation) -> str:
     """Return Python text that defines a function `main` of the operands.
 
-    Equal calls give equal texts: the text does not contain the case's name, and only the sizes that the call needs."""
+    Equal calls give equal texts. The text contains only the sizes that the call needs, and not the case's name."""
     names = ", ".join(f"x{i}" for i in range(len(operation.operands())))
     value = library.whole.format(value=operation.library_call(library))
     return f"{library.imports}\n\n\ndef main({names}):\n    return {value}\n"
 
 
 def model_files(program: Module) -> dict[str, File]:
-    """Return name in a tool's working directory → file: first the model, then its weights."""
+    """Return a model's files, each under its name in a tool's working directory; the model comes first."""
     named = [(PurePath(program.source.path).name, program.source), *program.objects]
     return {str(PurePosixPath(MODEL, name)): file for name, file in named}
 
@@ -110,7 +110,8 @@ def operand_types(program: Workload, arguments: Sequence[str]) -> list[TensorTyp
     """Return the types of the arguments of a library's call.
 
     For a model, they are parsed from `arguments`, the types of its inputs as IREE's tools spell them. For an operation,
-    they are the types of its operands, and `arguments` is not read: IREE's runtime passes some types as others."""
+    they are the types of its operands; `arguments` is ignored, because IREE's runtime may pass an operand as another
+    type."""
     if isinstance(program, Operation):
         return [operand.type for operand in program.operands()]
     return [_tensor(argument) for argument in arguments]

@@ -2,7 +2,8 @@
 
 The measured module is the vmfb that was verified; the emitted module imports its function. At the first call, during
 the warm-up, the emitted module copies the inputs until the copies fill twice the last-level cache. Each later call uses
-the next copy. A rotation is the measured function with the inputs to copy and the number of their copies."""
+the next copy. A `Rotation` is a record that names the measured function, says which of the function's inputs are
+copied, and has the number of copies."""
 
 from __future__ import annotations
 
@@ -37,16 +38,16 @@ def of_operation(operation: Operation, cache_bytes: int) -> Rotation:
 def of_module(
     name: str, function: str, declared: Declaration, arguments: Sequence[str], cache_bytes: int
 ) -> Rotation | None:
-    """Return a rotation with copies of the inputs of a user's module, or None.
+    """Return a rotation with copies of the inputs of a user's module; None if no input can be copied.
 
-    An input is copied if it is a tensor of a known size in bytes whose element type is in `ELEMENT_TYPES`. The result
-    is None if no input is.
+    An input can be copied if it is a tensor, its size in bytes is known and not 0, and its element type is in
+    `ELEMENT_TYPES`.
 
     Args:
         name: the name of the module.
         function: the name of the measured function.
         declared: the types of the function's arguments and results, as the module declares them.
-        arguments: the type of each argument, with all sizes of a tensor.
+        arguments: the type of each argument; the type of a tensor includes the sizes at run time.
         cache_bytes: the size of the last-level cache.
     """
     operands = tuple(map(_operand, declared.inputs, arguments))
@@ -56,7 +57,9 @@ def of_module(
 
 
 def _operand(declared: str, argument: str) -> Operand:
-    """Return an operand. It is not copied if it is a number or empty, or if its type is not known in full."""
+    """Return the `Operand` for an argument.
+
+    A number, an empty tensor, and an argument whose type is not fully known are not copied."""
     if is_scalar(declared):
         return Operand(None, declared, 0, False)
     nbytes, known = nbytes_of(argument), shape_of(argument)
@@ -70,8 +73,8 @@ def not_coldable(
 ) -> str | None:
     """Return why the inputs cannot be rotated on this machine, as a reason for a skip; None if they can.
 
-    The sizes of a user's module's inputs are unknown until the stage `emit` has read the module. Then `module_problem`
-    checks them."""
+    A user's module is checked later, by `module_problem`, because the sizes of its inputs are unknown until the stage
+    `emit` has read the module."""
     if target.driver != LOCAL:
         return f"not coldable: the size of the last cache of {target.driver} devices is not known"
     if cache_bytes is None:
