@@ -54,7 +54,8 @@ def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
     """Yield the lines of `doit explain profile:CASE`.
 
     For each stage, the lines say why it would run or not, and list the ingredients of its key and which of them
-    changed. Then follow the paths of the artifacts, and the commands that repeat the stages by hand."""
+    changed. After the stages, the lines show the dispatches with their times, the paths of the artifacts, and the
+    commands that repeat the stages by hand."""
     records = workspace.store.records
     latest = records.latest(chain.case.name)
     yield chain.case.name

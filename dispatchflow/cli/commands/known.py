@@ -1,4 +1,4 @@
-"""`doit known` lists the known (expected) failures, and how the cases that each one covers ended."""
+"""`doit known` lists the known (expected) failures, and the outcomes of the cases that each covers."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _list(asked: CasePhases) -> Iterator[str]:
 
 
 def _known(asked: CasePhases) -> dict[Phase, int]:
-    """Return phase → size in bytes of the module after it, for each phase that the compiler reached.
+    """Return each phase that the compiler reached, with the size in bytes of the module after the phase.
 
     Raises:
         ToolError: the compiler ended before the first phase.
@@ -115,9 +115,9 @@ def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _across(asked: CasePhases, other: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield after which phases the modules of two cases differ, and how.
+    """Yield texts that say after which phases the modules of two cases differ, and show the differences.
 
-    The text shows the differences after the first such phase, or after each phase from `from=` to `to=`."""
+    The differences are shown after the first such phase, or after each phase from `from=` to `to=`."""
     known = list(_known(asked))
     _known(other)
     names = [each.case.name for each in (asked, other)]

@@ -27,7 +27,7 @@ class ToolchainsCommand(QueryCommand):
 
 
 def _toolchains(workspace: Workspace) -> tuple[str, set[str]]:
-    """Return the text of `doit toolchains`, and the values of `iree=` whose toolchains cannot be used.
+    """Return a pair: the text of `doit toolchains`, and each value of `iree=` whose toolchain is unusable.
 
     The text lists the current environment's toolchain, the fetched ones, and the one that `iree=` names."""
     rows: list[dict[str, str | None]] = []

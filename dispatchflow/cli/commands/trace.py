@@ -70,7 +70,8 @@ class TraceCommand(QueryCommand):
 def _refuse_zones(workspace: Workspace, tracy: bool, out: str) -> None:
     """Raise SpecError if the timeline `out` is requested with arguments that only a Tracy trace takes.
 
-    These are a program or a trace file (`tracy` is true), and the variables `top=` and `format=`."""
+    Such arguments are a program, a trace file, and the variables `top=` and `format=`. `tracy` says whether a program
+    or a trace file is given."""
     zones = [f"{name}=" for name in ("top", "format") if name in workspace.values]
     if tracy or zones:
         facts = {"form": f"doit trace CASE out={out}", "given": zones[0] if zones else "a program, or a trace of Tracy"}
@@ -93,7 +94,7 @@ def _write_call(workspace: Workspace, case: Case, out: str) -> None:
 
 
 def _traced_program(workspace: Workspace, argv: Sequence[str], out: str | None) -> int:
-    """Trace a program of the user, show its trace and pass on its output.
+    """Trace a program of the user, pass on the program's output, and show the trace.
 
     Return the exit code: 1 if the program failed, else 0."""
     if (found := shutil.which(argv[0])) is None:
@@ -115,7 +116,7 @@ def _traced_program(workspace: Workspace, argv: Sequence[str], out: str | None) 
 
 @contextmanager
 def _passed_on(stream: BinaryIO) -> Iterator[str]:
-    """Yield the path of a pipe. A thread copies to `stream` what is written there, as soon as it arrives."""
+    """Yield the path of a pipe, whose content a thread copies to `stream` as soon as it arrives."""
     reading, writing = os.pipe()
 
     def copy() -> None:
