@@ -21,8 +21,8 @@ COMMANDS = members("dispatchflow.cli.commands", Command, "name", "Command")
 def answer(root: Path, names: Mapping[str, Any], line: CommandLine, recall: Replay | None) -> int:
     """Execute the command that the command line names, or `run` if it names none; return the exit code.
 
-    `root` is the directory of dodo.py, `names` are the names that this file defines, and `recall` records what is read,
-    for a later replay of the answer."""
+    `root` is the directory of dodo.py, and `names` are the names that this file defines. `recall` records the inputs on
+    which the answer depends, for a later replay; it is None if the answer must not be replayed."""
     commands = {command.name: command for command in COMMANDS}
     reset_vars()
     for name, value in line.variables.items():

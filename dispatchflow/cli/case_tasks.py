@@ -1,7 +1,7 @@
 """Make doit tasks: `emit:CASE` → `compile:CASE` → `verify:CASE` → `profile:CASE` → `sites:CASE`.
 
-Only `task_dep` orders the tasks, not `file_dep` or `targets`. With these two, doit would compare files with the task's
-last run, and execute stages whose outputs are in the store already (docs/decisions/0003).
+Only `task_dep` orders the tasks. With `file_dep` or `targets`, doit would compare files with their state after the
+task's last run, and would execute stages whose outputs are in the store already (docs/decisions/0003).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class CommandLine:
 
     @property
     def plain(self) -> bool:
-        """Whether the only option, if any, is -n (parallel jobs), and no other program is named."""
+        """Whether there are no options except -n (parallel jobs), and no program after `--`."""
         return not self.program and _ONLY_JOBS.fullmatch(" ".join(self.flags)) is not None
 
 

@@ -46,9 +46,10 @@ _running = False
 
 
 def command() -> None:
-    """Execute `dispatchflow …` like `doit …`, without importing doit if doit would only load ./dodo.py.
+    """Execute `dispatchflow …` like `doit …`.
 
-    Only for a word in `_BOTH`, `dispatchflow help WORD` differs from `doit help WORD`."""
+    If stock doit would only load ./dodo.py, this function loads the file itself and does not import doit. Only for a
+    word in `_BOTH`, `dispatchflow help WORD` differs from `doit help WORD`."""
     _interruptible()
     try:
         if sys.argv[1:] == ["--version"]:

@@ -2,7 +2,8 @@
 
 A skip is a requested combination that is not possible.
 
-Later, only selected cases with pending stages become doit tasks: building a task costs more than checking a case.
+The doit tasks of cases are made later, and only for selected cases with pending stages, because making a task costs
+more than checking whether a stage is pending.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ class Selection:
 def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
     """Return the cases and tasks that these words name; without words, all cases for the stage `profile`.
 
-    A word that matches only skips selects no case. `foreign` are the names of the user's own tasks, `commands` those of
-    all commands.
+    If a word matches skips but no cases, only the skips are selected. `foreign` are the names of the user's own tasks,
+    `commands` those of all commands.
 
     Raises:
-        NothingMatched: a pattern or a case's name matches neither cases nor skips; the facts list what exists.
+        NothingMatched: a pattern or a case's name matches neither cases nor skips; the error lists what exists.
         SpecError: a word is neither a stage nor a task, or it is a command but not the first word.
     """
     found = Selection()
@@ -95,7 +96,7 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
 
 
 def with_dependencies(selection: Selection, own: Sequence[Task], plan: Plan) -> Selection:
-    """Add the cases and skips on which the user's selected tasks depend, also indirectly."""
+    """Add the cases and skips on which the user's selected tasks depend, directly or indirectly."""
     tasks, waiting, seen = {task.name: task for task in own}, list(selection.foreign), set(selection.foreign)
     while waiting:
         task = tasks[waiting.pop()]

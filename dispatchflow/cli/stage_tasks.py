@@ -104,7 +104,7 @@ class StageTasks:
         return bool(record and record.ok)
 
     def _goes_on(self, case: Case) -> bool:
-        """Return whether `sites` still runs, without times, after a failed verification or measurement."""
+        """Return whether the stage `sites` runs even if verification or measurement failed."""
         return case in self.workspace.resolver.asked_for_sites and self.stopped is None
 
     def _is_known(self, case: Case, failure: str | None) -> bool:
@@ -128,7 +128,7 @@ class StageTasks:
             self._calibrate(target, device, kinds)
 
     def _calibrate(self, target: Target, device: Device, kinds: Sequence[str]) -> None:
-        """Measure the ceilings (highest rates) of these kinds that are unknown; all with `remeasure=yes`."""
+        """Measure the unknown ceilings (highest rates) of these kinds; with `remeasure=yes`, also known ones."""
         ceilings, anew = self.workspace.ceilings, self.workspace.settings.remeasure == "yes"
         ceilings.copy_to_store(target, device)
         if wanted := kinds if anew else ceilings.missing(target, device, kinds):
@@ -137,7 +137,7 @@ class StageTasks:
             ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:
-        """Return (target, device, kinds of ceilings that its cases need) for each place that is measured.
+        """Return (target, device, kinds of ceilings) for each place; the kinds are those its cases need.
 
         A place is a target with a number of threads; each place has ceilings of its own."""
         places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
@@ -220,9 +220,9 @@ class StageTasks:
             w.ceilings.calibrate(case.target, chain.device, self.session, kinds, spare=True)
 
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
-        """Compare runtimes on a few cases (controls), if selected cases would reuse another runtime's times.
+        """If cases would reuse another runtime's times, compare the runtimes on a few cases (controls).
 
-        If the speeds differ, those selected cases are measured again. Return False if no case would reuse times."""
+        If the speeds differ, the cases that would reuse times are measured again. Return False if there are none."""
         resolver, looked = self.workspace.resolver, False
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) in MEASURED]:
             looked = True

@@ -136,7 +136,7 @@ def _sample(value: str) -> int | None:
 
 
 def _sites(value: str) -> tuple[int, ...] | None:
-    """Parse numbers of sites, such as `1,10`; return None for `all`."""
+    """Parse the numbers that name sites, such as `1,10`; return None for `all`."""
     if value == "all":
         return None
     numbers = [whole(word) for word in _words(value)]
