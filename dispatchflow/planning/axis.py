@@ -25,7 +25,7 @@ class AxisError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The sizes of one dimension as ranges, so that they can be counted without a list."""
+    """The sizes of one dimension, stored as ranges; `len` counts the sizes without listing them."""
 
     parts: tuple[Sequence[int], ...]
     notes: tuple[str, ...] = ()

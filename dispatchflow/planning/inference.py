@@ -75,9 +75,9 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return operation → the words (keys) of its sweep, for each operation to which the given words apply.
 
-    `written` is the value of `shape`: classes of shapes (`shapes.ShapeClass`), or sizes such as `64x80`. Each sweep has
-    only those classes, and those values in `words`, that its operation takes. An operation that takes none of the
-    classes, or none of a word's values, is left out.
+    `written` is the value of `shape`: classes of shapes (`shapes.ShapeClass`), or sizes such as `64x80`. The
+    words of an operation have only those classes and values that the operation takes. An operation that takes none of
+    the classes, or none of a word's values, is left out.
 
     Raises:
         SpecError: no operation has one of the classes or values, or sizes fit several operations or none.
@@ -122,12 +122,12 @@ def by_field(word: str, place: Location) -> str:
 
 
 def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return operation → word → those values in `words` that the operation takes, as one text.
+    """Return operation → word → text. The text joins those values of the word that the operation takes.
 
     An operation that takes none of a word's values is left out.
 
     Raises:
-        SpecError: no operation takes a value; the error has `facts`.
+        SpecError: one of the values is taken by no operation; `facts` become the facts of the error.
     """
     written = {word: sweep_words.values(word, words[word]) for word in _NARROWING if word in words}
     for word, values in written.items():

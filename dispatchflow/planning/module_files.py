@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
     """Return (name in the module, file) for each file to which a module refers.
 
-    The names are relative to the folder of the module's file, `name`. `importer` is `onnx` for an ONNX file and None
+    The names are relative to the folder of `name`, the module's file. `importer` is `onnx` for an ONNX file and None
     for MLIR. A file that cannot be read is left out. If the module needs that file, the stage `emit` fails later, only
     for cases of this module."""
     found = []

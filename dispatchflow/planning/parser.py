@@ -157,7 +157,7 @@ def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
-    """Return whether an override does not apply to this sweep, such as `dtype` to a module."""
+    """Return whether an override does not apply to this sweep. For example, `dtype` applies to no module."""
     if table.get("operation") == Module.name:
         return word in (name for name, *_ in _OPERATION_FIELDS) or word in OPTIONS
     operation = OPERATIONS.get(str(table.get("operation")))

@@ -160,7 +160,8 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
 def _flag_conflict(tuning: Tuning, extra: flags.Flags) -> str | None:
     """Return why extra flags conflict with the tuning's flags; None without a conflict.
 
-    A case with such flags is skipped, because the compiler's dump does not always show the conflict."""
+    An extra flag would override the tuning's flag of the same name. The case is skipped, because the compiler's dump
+    does not always show whether the tuning's flag had an effect."""
     flag = flags.shared(tuning.flags, extra) if extra else None
     return flag and f"{flag} is set by {tuning.name}; another one after it would override it"
 

@@ -11,11 +11,13 @@ class Read(Protocol):
     """Reads files by their paths relative to the spec; raises OSError for a file that cannot be read."""
 
     def __call__(self, name: str, /) -> tuple[str, bytes]:
-        """Return (path to open the file by, its bytes)."""
+        """Return a pair: the path by which the file can be opened, and the file's bytes."""
         ...
 
     def digest(self, name: str, /) -> tuple[str, Digest]:
-        """Return (path to open the file by, digest of its bytes), without holding the file in memory."""
+        """Return a pair: the path by which the file can be opened, and the digest of the file's bytes.
+
+        The file is not held in memory as a whole."""
         ...
 
     def entries(self, folder: str, /) -> list[tuple[str, bool]]:

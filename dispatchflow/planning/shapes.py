@@ -57,7 +57,7 @@ def classes() -> dict[str, ShapeClass]:
 
 
 def classes_of(operation: str) -> dict[str, tuple[Shape, ...]]:
-    """Return name → shapes for one operation, for each class that has shapes for it."""
+    """Return the name of each class that has shapes for this operation, together with the shapes."""
     return {name: known.shapes[operation] for name, known in classes().items() if operation in known.shapes}
 
 

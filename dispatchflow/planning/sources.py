@@ -206,7 +206,7 @@ class _Reader:
         return self._plain(path), self.sources.digest(path)
 
     def _plain(self, path: Path) -> str:
-        """Return the path without `folder/..`, unless a symbolic link makes that another file."""
+        """Remove `folder/..` from a path, unless a symbolic link makes the shorter path name another file."""
         plain, text = os.path.normpath(path), os.fspath(path)
         up = text[: text.rindex("..") + 2] if ".." in path.parts else ""
         if up not in self._plainer:
