@@ -27,7 +27,9 @@ def inexpressible(syntax: Release) -> str | None:
 
 
 def ignored(asked: str, pipeline: str, applied: Applied) -> str | None:
-    """Return why the configuration `asked` was not applied; None if an executable has it with `pipeline`."""
+    """Return why the configuration `asked` was not applied.
+
+    The result is None if an executable was compiled with this configuration and this pipeline."""
     for executable in applied.executables:
         if any(config == asked for _, config in executable.configurations):
             wrong = executable.pipeline != pipeline

@@ -28,7 +28,7 @@ def untiled(operation: Operation) -> str | None:
 
 
 def ignored(pipeline: str, translation: str, configuration: str, applied: Applied) -> str | None:
-    """Return how the applied configurations differ from the requested one; None if an op has that one."""
+    """Return how the applied configurations differ from the request; None if an op has the requested one."""
     for executable in applied.executables:
         if (executable.pipeline, executable.translation) == (pipeline, translation) and any(
             found == configuration for _, found in executable.configurations
@@ -47,7 +47,7 @@ def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...
     `form` is the required form: `[m, n]`, `k`, or alternatives, `[m, n] or [m, n, k]`.
 
     Raises:
-        ValueError: the number of sizes is wrong, or a size is not an integer or below `least`.
+        ValueError: the number of sizes is wrong, or a size is below `least` or no integer.
     """
     found = tuple(value) if isinstance(value, list | tuple) else (value,)
     counts = {one.count(",") + 1 for one in form.split(" or ")}

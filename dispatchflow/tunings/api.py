@@ -78,7 +78,7 @@ class TuningFile:
     def name(self) -> str:
         """The file's name in the compiler's directory.
 
-        It contains the digest, so that flags with the name differ if the contents differ."""
+        The name contains the digest; a compiler flag that contains the name therefore differs for each content."""
         return f"{self.digest}.mlir"
 
 
@@ -165,8 +165,8 @@ class Tuning:
     def requested(self, operation: Operation) -> str | None:
         """Return the value of a row's column `requested_configuration`; None if the compiler chooses.
 
-        If a family consists of flags only, `operation` may be a user's module, and must not be read here or in
-        `ignored`."""
+        In a family of flags only, `operation` can be a user's module. In such a family, this method and `ignored` must
+        not read `operation`."""
         return None
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
