@@ -30,8 +30,8 @@ def __getattr__(name: str) -> Any:
 class _Package(ModuleType):
     """This package, whose attribute `cases` is the function `interface.cases`, not the subpackage.
 
-    When the subpackage `cases` is imported, Python assigns it to this attribute; the setter ignores that. `import`
-    statements still find the subpackage, in `sys.modules`."""
+    When the subpackage `cases` is imported, Python assigns it to this attribute; the setter ignores the
+    assignment. `import` statements still find the subpackage, in `sys.modules`."""
 
     @property
     def cases(self) -> Any:

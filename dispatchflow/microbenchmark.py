@@ -62,7 +62,8 @@ def run(
         - `workgroups`: the number of workgroups in x, y and z; null if executions differ.
         - `calls`, `call_ns`: the number of measured calls, and the time of one call, as the median over blocks.
         - `verdict`: `equal`, `within bound`, `different`, `mistrusted` or `not compared`.
-        - `status`: `measured`, `checked` (with `check_only`), or `failed`; with wrong results nothing is measured.
+        - `status`: `measured`, `checked` (with `check_only`), or `failed`. If the results are wrong, the invocation
+          has failed and is not measured.
         - `reason`: why the invocation failed, or which element is wrong.
 
     Raises:

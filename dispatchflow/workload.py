@@ -52,7 +52,7 @@ class Workload(ABC):
 
     @cached_property
     def shape_name(self) -> str:
-        """The name and the label, with which the names of all cases of one computation begin."""
+        """The name and the label. The names of all cases of one computation begin with this text."""
         return f"{self.name}_{self.label}"
 
     @property
@@ -81,7 +81,7 @@ class Workload(ABC):
 
     @abstractmethod
     def flops(self) -> int | None:
-        """Return the number of arithmetic operations of one call, a multiply-add as two; None if unknown."""
+        """Return the number of arithmetic operations of one call (a multiply-add is two); None if unknown."""
 
     @abstractmethod
     def traffic_bytes(self) -> int | None:
