@@ -12,8 +12,7 @@ _LIMIT = 2**63  # rows store them as int64
 def value_or_error(program: Workload, amount: str) -> Any:
     """Call the method `amount` of a workload; return its value, or the exception that it raised.
 
-    The returned exception becomes a cell of the row. No column can store an exception; the row is therefore refused,
-    like any row with a wrong value.
+    If the exception is put into a row, the row is refused like any row with a wrong value: no column can store it.
 
     Raises:
         MemoryError, OSError: the method raised this error, which is not the operation's fault.
