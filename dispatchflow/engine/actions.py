@@ -36,7 +36,7 @@ VERIFICATION = 8
 
 @dataclass(frozen=True)
 class Data:
-    """The inputs of a verification or a measurement, and the results to compare with, as digests of bytes.
+    """The digests of the inputs of a verification or a measurement, and of the expected results.
 
     Keys contain these digests; how the bytes were made does not matter."""
 
@@ -49,7 +49,7 @@ class Data:
 
     @cached_property
     def measured(self) -> Data:
-        """The operands of measurements: this data with only its last set of tensors."""
+        """A copy of this data for measurements, with only the last set of tensors."""
         recipe, digests = list(self.digests.items())[-1]
         return replace(self, digests={recipe: digests})
 
@@ -61,7 +61,7 @@ class Data:
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
-        """Return file name in a tool's directory → digest: the tensors of the set `recipe`, and the weights."""
+        """Return the files of a call as name → digest: the tensors of the set `recipe`, and the weights."""
         weights = {value.rpartition("=")[2]: digest for value, digest in self.parameters}
         return {f"{recipe}_{i}.bin": digest for i, digest in enumerate(self.digests[recipe])} | weights
 
@@ -104,7 +104,7 @@ def _action(form: Form, *strings: str) -> Action:
 
 
 def single(kind: str, **ingredients: Any) -> Action:
-    """Build an action with a form (`keys.Form`) of its own, for kinds of which a plan has few actions."""
+    """Build an action whose form (`keys.Form`) is not shared; for kinds with few actions in a plan."""
     return _action(Form(kind, lambda: ingredients))
 
 
@@ -146,10 +146,11 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return (digest of the module's text with the source's names and locations, source's file name).
+    """Return a pair: the digest of the module's labelled text, and the file name of the module's source.
 
-    For an imported model, this text is the output `labelled` of its `emit` action, whose outputs are `emitted`. For
-    another module, it is the user's file. Returns None for an operation."""
+    The labelled text has the source's names and locations. For an imported model, it is the output `labelled` in
+    `emitted`, the outputs of the `emit` action. For another module, it is the user's file. Returns None for an
+    operation."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name
@@ -211,7 +212,7 @@ def verification(
         call: the code, its function and the device.
         data: inputs and expected results.
         tolerance: the tolerance of a user's module; None for an operation, whose tolerances are part of the data.
-        is_reference: whether this code also computed the expected results; the digests in `data` do not show it.
+        is_reference: whether this code also computed the expected results, which the digests in `data` do not show.
         runtime: the digest of the runtime that repeats the verification; None for the first verification of the code.
     """
     more: dict[str, Any] = {"is_reference": True} if is_reference else {}
@@ -251,7 +252,7 @@ def capture(
         operands: the inputs of one recipe.
         flow: the digest of the module after the compiler's phase `flow`, which is an output of `provenance`.
         dispatches: the numbers of the dispatches that are captured.
-        sites: the numbers of their sites, in the same order.
+        sites: for each of these dispatches, the number of its site.
         execution: which execution of each site, from 1; None for the last one.
     """
     chosen = {"dispatches": dispatches, "sites": sites, "execution": execution}

@@ -33,7 +33,7 @@ _OUTPUT_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """The samples of a kernel in a second build, and whether the case's own code has the same kernel."""
+    """Samples of a kernel, taken in a second build, and whether the case's own code has the same kernel."""
 
     function: Annotated
     same_code: bool | None
@@ -58,8 +58,8 @@ def annotate(executor: StageExecutor, case: Case, device: Device, kernel: str) -
     each call of this function takes new ones.
 
     Raises:
-        ToolError: perf or objdump is missing, perf may not take samples, the case cannot be built or run, or no sample
-            is in the kernel.
+        ToolError: perf or objdump is missing, perf is not permitted to take samples, the case cannot be built or run,
+            or no sample is in the kernel.
     """
     perf, objdump = sampling.perf(), sampling.objdump()
     if objdump is None:
@@ -170,9 +170,10 @@ class _Sampling:
         return outcome, processes.shortened(self.scratch / f"{name}.stderr")
 
     def compared(self, objdump: str, built: Digest, own: Digest, kernel: str) -> tuple[bool | None, str]:
-        """Return (whether the module `own` has the kernel's instructions, or None if unknown; the reason).
+        """Return a pair: whether the module `own` has the kernel's instructions, and a remark.
 
-        `built` is the module that was sampled, and `own` is the case's own module."""
+        The first value is None if the instructions cannot be compared; the remark then says why. Otherwise the remark
+        is the number of instructions. `built` is the module that was sampled, and `own` is the case's own module."""
         wanted = [code for text in self._disassembled(objdump, built) if (code := instructions.function(text, kernel))]
         if len(wanted) != 1:
             return None, f"{len(wanted)} functions of the new build have this name"

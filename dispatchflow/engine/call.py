@@ -65,7 +65,7 @@ class ModuleCall:
         return failed("run", outcome, self.scratch, facts, self.store, self.limits)
 
     def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
-        """Return index of a result → its type with the sizes at run time; or return the failure.
+        """Return index of a result → type with the sizes at run time; if the call fails, its failure.
 
         The module is called again, because the runtime prints sizes only if it does not write the results to files.
         The `.npy` files that the runtime can write have sizes, but do not support bf16 or types of 8 or 4 bits."""
@@ -76,14 +76,14 @@ class ModuleCall:
 
     @property
     def doubt_as_reference(self) -> str | None:
-        """The reason to mistrust results if this provider also computed the expected ones.
+        """The reason to mistrust the results of code that also computed the expected results.
 
-        It is None if the provider is IREE: the same code then computed both, and they are not compared."""
+        It is None for code that IREE compiled, because the results of such code are not compared."""
         return None
 
     @property
     def ran_with(self) -> Facts:
-        """Facts of a failed call: the runtime's digest, so that another runtime tries the call again."""
+        """Facts of a failed call: the runtime's digest. Another runtime tries the call again."""
         return {"runtime_digest": self.toolchain.runtime_digest}
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def as_is(log: str, reason: str) -> str:
 
 
 def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
-    """Store a tool's stderr as the output `log`; return no output if it is empty."""
+    """Store a tool's stderr, and return it as the output `log`; an empty stderr gives no output."""
     log = scratch / "stderr"
     return {"log": store.put_bytes(log.read_bytes())} if log.exists() and log.stat().st_size else {}
 

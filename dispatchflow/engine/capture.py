@@ -54,24 +54,24 @@ def of_case(
     Nothing is compared with expected results, so a case whose verification failed can be captured too.
 
     The outputs of the record are operands and results: `3.in0` is the first operand of site 3, and `3.out1` its second
-    result. An output has the elements of a tensor, or a scalar in 8 bytes (`index`, `i64`, `f64`) or 4 bytes. The facts
-    of the record are the fields of `models.captured.Capture`.
+    result. An output has the elements of a tensor, or one scalar. A scalar takes 8 bytes if its type is `index`, `i64`
+    or `f64`, otherwise 4 bytes. The facts of the record are the fields of `models.captured.Capture`.
 
     Memory that the program never writes has zeros in the captured call. An element that depends on such memory is
     undefined. If `3.out1` has undefined elements, the record has a further output, `3.out1.undefined`, with one byte
     for each element of `3.out1`: 1 if the element is undefined, else 0.
 
-    Returns None if the case did not compile or has no data. If the sites cannot be found, the returned record is the
-    failed one of `provenance.of_case`. The `reason` of a record that is not `ok` tells why nothing was captured: for
-    example because the results of two calls differ.
+    Returns None if the case did not compile or has no data. If the sites cannot be found, returns the record of
+    `provenance.of_case`, which is not `ok`. The `reason` of a record that is not `ok` tells why nothing was captured:
+    for example because the results of two calls differ.
 
     Args:
         executor: executes the actions.
         case: a case that IREE compiles.
         sites: the numbers of the sites; None for all that a call may launch.
         execution: which execution of each site in the call, from 1; None for the last one.
-        limit_bytes: the largest size of all captured tensors together. A larger capture is refused, before the call if
-            all sizes are static.
+        limit_bytes: the largest size of all captured tensors together. A larger capture is refused. If all sizes are
+            static, it is refused before the call, otherwise after the call.
         recipe: the recipe of the inputs; None for the first one.
 
     Raises:
@@ -110,10 +110,10 @@ def of_case(
 
 
 def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program | None]:
-    """Return (record of a case's provenance, the program in it).
+    """Return a pair: the record of a case's provenance, and the program in the record.
 
     The record is None if the case did not compile. The program is None if there is no `ok` record. If an object of the
-    record is damaged, it is computed again, but only once."""
+    record is damaged, the provenance is computed again, but only once."""
     for attempt in range(2):
         traced = provenance.of_case(executor, case)
         if traced is None or not traced.ok:
@@ -135,8 +135,9 @@ def capture_of(record: Record) -> Capture:
 def chosen_sites(
     program: Program, function: str, sites: Sequence[int] | None, case: str
 ) -> tuple[list[Site], list[Missing]]:
-    """Return (sites that a call of `function` can capture, the other sites, each with the reason).
+    """Divide sites into those that a call of `function` can capture, and those that it cannot.
 
+    Returns a pair of lists. The second list has, for each site that cannot be captured, its number and the reason.
     `sites` has the numbers of the requested sites; None for all sites of the program.
 
     Raises:
@@ -212,7 +213,7 @@ class _Capturing:
         return [place.scratch / name for name in names]
 
     def _place_files(self) -> None:
-        """Write the files to which the flags or the module refer into the compiler's working directory."""
+        """Write into the compiler's working directory the files to which the flags or the module refer."""
         for file in self.case.dispatch.tuning.files:
             (self.scratch / file.name).write_text(file.text, encoding="utf-8", newline="")
         self.executor.store.place(self.scratch, self.objects)
@@ -230,7 +231,7 @@ class _Capturing:
             raise _Failed((ok, reason, outputs, facts))
 
     def _compiled(self, name: str, fill: int) -> Capturing:
-        """Compile the module with instrumentation to `NAME.vmfb`; return the description of its results.
+        """Compile an instrumented copy of the module to `NAME.vmfb`; return the description of its results.
 
         `fill`, 0 or 1, is the value of each element that the program never writes.
 
@@ -263,7 +264,7 @@ class _Capturing:
             raise _Failed(failed(what, outcome, self.scratch, {}, self.executor.store, self.executor.limits))
 
     def _called(self, name: str, made: Capturing, plain: Sequence[Path]) -> tuple[Capture, dict[str, bytes]]:
-        """Call the instrumented module; return (the capture, tensor's name → its bytes).
+        """Call the instrumented module; return a pair: the capture, and the bytes of each tensor by its name.
 
         Raises:
             _Failed: the call failed, its results differ from the results of the case's own code, or the tensors are
