@@ -64,7 +64,7 @@ class DataResolver:
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
-        """Return (`operands`, `data`) of a workload, from the cache if they are known."""
+        """Return as a pair what `operands` and `data` return for a workload, from the cache if possible."""
         if self._known is None:
             return self._found(program)
         key = program if type(program) is Module else program.shape_name
@@ -153,7 +153,9 @@ class DataResolver:
         return found
 
     def version(self, package: str) -> str:
-        """Return the version of an installed package; planning skips cases whose package is missing."""
+        """Return the version of a package.
+
+        The package is installed, because planning skips cases whose package is missing."""
         found = self.installed(package)
         assert found is not None
         return found.version
@@ -184,12 +186,14 @@ class DataResolver:
         return flags.behind(own, flags.of_meaning(given))
 
     def reference_device(self, program: Module) -> Device:
-        """Return the device, with one thread, of the target that computes a module's expected results."""
+        """Return the single-threaded device on which a module's expected results are computed."""
         assert program.against is not None
         return self._device_of(program.against, 1)
 
     def is_reference(self, case: Case, code: Digest | None) -> bool:
-        """Return whether this code also computes the results that it would be compared with."""
+        """Return whether the case's own code or library also computes its expected results.
+
+        `code` is the digest of the case's code; None if the case has no code yet."""
         program = case.operation
         if type(program) is not Module or code is None:  # runs for every case; isinstance is slow
             return False
@@ -231,7 +235,7 @@ class DataResolver:
         return None
 
     def _demotion(self, program: Workload) -> str:
-        """Return a remark for a failure's reason if flags change a module's f64 to f32; otherwise no text."""
+        """Return a remark for a failure's reason; it is empty unless flags change a module's f64 to f32."""
         if type(program) is not Module or self._written(program) == self.declaration(program):
             return ""
         return f"; the case's {flags.quoted(program.meaning)} makes f64 f32, also in the function's types"

@@ -52,10 +52,10 @@ def judged(
     """Return the result of a verification from the verdict on each recipe.
 
     Args:
-        verdicts: recipe, or index of a module's result → verdict.
+        verdicts: for an operation, recipe → verdict; for a module, index of a result → verdict.
         outputs: the outputs to record.
         untyped: the indices of the results that were compared as bytes.
-        why: the reason why the result is mistrusted although nothing is wrong; None if there is none.
+        why: a reason to mistrust results that are not wrong; None if there is no such reason.
     """
     wrong = {recipe: v for recipe, v in verdicts.items() if v.word == "different"}
     last = list(verdicts.values())[-1]

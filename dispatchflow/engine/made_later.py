@@ -16,7 +16,7 @@ def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
     """Return the keys of the store's records that were made from the records of stages or their outputs.
 
     They are captures, extractions, compiles of extracted modules, and second compiles of a case (`recompile`). A record
-    of another version of dispatchflow is left out if this version would make it again.
+    of an earlier version of dispatchflow is left out if the present version would not reuse it.
 
     Args:
         held: the store's records.

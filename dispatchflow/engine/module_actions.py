@@ -29,8 +29,8 @@ def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
     """Return the action that makes a module's operands: outputs `given_0`, `given_1`, …
 
     Each file with weights is an output too; its name is the file's name in a tool's working directory. `types` are the
-    operands' declared types. `printed` is the digest of the printed module. It is an ingredient only if there are
-    weights, because their sizes are compared with those in the printed module."""
+    operands' declared types. `printed` is the digest of the printed module, with which the sizes of weights are
+    compared; it is an ingredient only if the module has weights."""
     weights: dict[str, Any] = {}
     if module.parameters:
         files = tuple(item.file.digest for item in module.parameters)

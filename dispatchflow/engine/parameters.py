@@ -1,4 +1,4 @@
-"""Store the files with a module's weights, after comparing the sizes with those in the module."""
+"""Compare the sizes of weights in files with those in the module, and store the files."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ _TOOL, _LISTING = "iree-dump-parameters", "listing"
 def stored(
     program: Module, action: Action, scratch: Path, store: Store, toolchain: Toolchain, limits: Limits
 ) -> dict[str, Digest]:
-    """Copy the files with weights into the store; return name in a tool's working directory → digest.
+    """Copy the files with weights into the store; return file name → digest.
 
+    The file names are those in a tool's working directory.
     Args:
         program: the module.
         action: the action that makes the module's inputs; the printed module is one of its ingredients.
@@ -76,7 +77,7 @@ def _check(program: Module, printed: Path, scratch: Path, toolchain: Toolchain, 
 
 
 def _list(values: Sequence[str], scratch: Path, toolchain: Toolchain, limits: Limits) -> str | None:
-    """Write a list of the weights in the files to `_LISTING`; return why a file cannot be read, or None."""
+    """Write to `_LISTING` which weights the files have; return why a file cannot be read, or None."""
     command = processes.Command(
         parameters.listing_argv(toolchain.tool(_TOOL), values), scratch, command_lines.environment(os.environ),
         stdout=_LISTING, time_limit_s=limits.run_s, memory_limit_bytes=limits.memory_bytes,

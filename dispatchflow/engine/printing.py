@@ -119,9 +119,10 @@ def expected(executor: ActionExecutor, program: Module, scratch: Path, results: 
 
 
 def explainer(executor: ActionExecutor, record: Record) -> Callable[[str, str], str]:
-    """Return a function that adds the model's node at which a compile failed to the reason of the failure.
+    """Return a function that completes the reason of a failed compile with the node that failed.
 
-    It takes the compiler's log and the reason, and returns the reason with the node, or unchanged."""
+    The function takes the compiler's log and the reason. It returns the reason with the model's node; if no node is
+    known, it returns the reason unchanged."""
 
     def explained(log: str, reason: str) -> str:
         if LABELLED not in record.outputs:

@@ -60,8 +60,8 @@ class _Labels:
 def of_case(executor: StageExecutor, case: Case) -> Record | None:
     """Return the record of a case's provenance: its sites and the source operations of each.
 
-    Returns None if the case did not compile. A record that is not `ok` has the reason; the case itself has not failed.
-    The outputs of an `ok` record:
+    Returns None if the case did not compile. If the sites cannot be found, the record is not `ok` and has the reason;
+    this does not count as a failure of the case. The outputs of an `ok` record:
 
     - `sites`: a `models.site.Program` as JSON.
     - `flow`: the module after the phase `flow`, in which dispatches are outlined. It is bytecode whose locations have
@@ -72,7 +72,7 @@ def of_case(executor: StageExecutor, case: Case) -> Record | None:
     - `sites`, `operations`, `unplaced`: the numbers of sites, of source operations, and of source operations that
       compute something but belong to no site.
     - `untagged`, `unlaunched`: the numbers of launches without a tag, and of dispatches that are never launched.
-    - `unlabelled`: why the names of source operations are not known; None if they were looked for.
+    - `unlabelled`: why the names of source operations could not be read; None if they could.
     - `compile_s`: the seconds that the compiler took."""
     assert case.library is None
     compiled = executor.compile(case)
@@ -127,7 +127,7 @@ class _Tagging:
     title: str
 
     def result(self, code: Digest) -> Result:
-        """Return the result of the action; it fails if the tagged module compiles to other code than `code`."""
+        """Return the result of the action; the action fails if the tagged module's code is not `code`."""
         resolver = self.executor.resolver
         if not resolver.syntax.reads_names:
             return False, f"sites are not available with IREE {resolver.toolchain.version}; {_SINCE}", {}, {}
@@ -165,7 +165,7 @@ class _Tagging:
     def _compile(self, source: str, begin: str | None, end: str | None, output: str) -> float:
         """Run some of the compiler's phases; return how many seconds they took.
 
-        If the dispatches of the case's module are formed, the phases that form them are left out."""
+        If the case's module has dispatches that are already formed, the phases that form dispatches are left out."""
         if FORMED in self.flags and end in _FORMING:
             shutil.copyfile(self.scratch / source, self.scratch / output)
             return 0.0

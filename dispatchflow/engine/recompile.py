@@ -76,8 +76,8 @@ class Recompile:
     def record(self, kind: str, flags: Sequence[str], take: Callable[[Path], dict[str, Digest]]) -> Record:
         """Compile the case with these flags, and return the record of this action.
 
-        `kind` is the action's kind. `take` stores files of the scratch directory, and returns output's name → digest.
-        """
+        `kind` is the action's kind. `take` stores files from the scratch directory, and returns a mapping from each
+        output's name to its digest."""
 
         def make(scratch: Path) -> Result:
             outcome = self.run(scratch, flags)
@@ -95,7 +95,9 @@ class Recompile:
         )
 
     def _judged(self, scratch: Path, outcome: Outcome) -> Result:
-        """Return the result of a compile; the fact `doubt` is set if its code is not the case's own."""
+        """Return the result of a compile.
+
+        If the compile gives other code than the case's own compile, the fact `doubt` says so."""
         executor, own = self.executor, self.source.code
         if outcome.failure:
             return failed("compile", outcome, scratch, {}, executor.store, executor.limits)

@@ -32,8 +32,8 @@ class Regressions:
         """Return a failed case's state, marked as a regression if the stage passed with another toolchain.
 
         `entry` is the known-failure entry that describes the failure, or None. If there is an entry, only toolchains
-        whose release is in the entry's range are considered. If there is no such toolchain, `entry` becomes the state's
-        known failure."""
+        whose release is in the entry's range are considered. If the stage passed with none of them, `entry` becomes the
+        state's known failure."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:
@@ -57,10 +57,10 @@ class Regressions:
                 yield from self._verified(ingredients | {"code": code}, version)
 
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
-        """Yield `version` for each passed verification of these ingredients.
+        """Yield `version` once for each passed verification with these ingredients.
 
-        `version` is the version of the toolchain that made the code, or None if it is the present toolchain. If it is
-        None, the version of the runtime that verified the code is yielded."""
+        `version` is the version of the toolchain that made the code. If the present toolchain made the code, `version`
+        is None, and the version of the runtime that verified the code is yielded instead."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:
@@ -76,7 +76,9 @@ class Regressions:
 
     @cached_property
     def _compiled(self) -> dict[str, list[tuple[str, str]]]:
-        """Result of `_shared` → (version, code digest) of each successful compile with another toolchain."""
+        """The successful compiles with other toolchains, by what `_shared` returns for their ingredients.
+
+        Each compile is a pair: the toolchain's version, and the code digest."""
         versions = {known["digest"]: known["version"] for known in self._toolchains}
         found: dict[str, list[tuple[str, str]]] = {}
         for code, ingredients in self._records.passed_compiles(self._toolchain):
@@ -87,5 +89,7 @@ class Regressions:
 
 
 def _shared(ingredients: Mapping[str, Any]) -> str:
-    """Return the ingredients `_SAME` as JSON, because records have lists where actions have tuples."""
+    """Return the ingredients `_SAME` as JSON.
+
+    The JSON of an action equals that of its record, although the record has lists in place of the action's tuples."""
     return json.dumps([ingredients.get(name) for name in _SAME])

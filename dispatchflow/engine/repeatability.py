@@ -5,11 +5,11 @@ is zeros or leftovers. The second call runs on `local-sync` with an allocator th
 that is not written, or is computed from unwritten memory, differs between the two calls. This check needs no reference
 and no tolerance.
 
-One call with that allocator would not suffice. `local-task` takes its memory elsewhere (IREE 3.12 and 3.13). The
+One call with that allocator would not suffice. `local-task` does not take its memory from it (IREE 3.12 and 3.13). The
 expected results may contain 0xCD too, if they are computed from unwritten memory. And 0xCD may be right by chance.
 
-Devices other than the CPU have no such allocator (Vulkan's refuses to be wrapped). There the second call repeats the
-first one, and shows only whether a result is the same each time."""
+Devices other than the CPU have no such allocator; Vulkan's allocator cannot be wrapped in it. There the second call
+repeats the first one, and shows only whether a result is the same each time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Names = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The results in which two equal calls differ."""
+    """The results that differ between two calls of a module with the same operands."""
 
     verdicts: Mapping[int, Verdict]
     """Index of a result → the elements that differ, as a verdict."""
@@ -66,8 +66,8 @@ def difference(
 ) -> Result | Difference | None:
     """Call a module again and return how its results differ from those in the files `names`.
 
-    `arrays` has one array for each result, with its type and shape. Returns None if all results are equal or there is
-    no second call (`ModuleCall.again`), and the failure if a call failed."""
+    `arrays` has one array for each result, with its type and shape. Returns None if all results are equal, or if there
+    is no second call (`ModuleCall.again`). If a call failed, its failure is returned."""
     if (again := place.again()) is None:
         return None
     second = [f"second_{name}" for name in names]
@@ -103,9 +103,10 @@ def _size(path: Path) -> int:
 
 
 def _different(first: Path, second: Path, like: Array) -> Verdict:
-    """Compare one result's files of two calls; return the elements that differ in any bit, as a verdict.
+    """Compare the files that two calls wrote for one result; return a verdict on the elements that differ.
 
-    `like` has the result's type and shape. `verdict.compare_bits` is not used, because it treats all NaNs as equal."""
+    An element differs if any of its bits does. `verdict.compare_bits` is not used, because it treats all NaNs as equal.
+    `like` has the result's type and shape."""
     import numpy as np
 
     one, other = (inputs.read(path, like.dtype) for path in (first, second))

@@ -29,9 +29,9 @@ def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Ro
 
 
 def problem(program: Workload, supplies: DataResolver, rotation: Rotation | None, flags: Sequence[str]) -> str | None:
-    """Return why the inputs of a printed user's module cannot be rotated; None if they can.
+    """Return why the inputs of a user's module cannot be rotated; None if they can.
 
-    `flags` are the flags with which the module is compiled."""
+    The module must be printed already. `flags` are the flags with which it is compiled."""
     if not isinstance(program, Module):
         return None
     printed = supplies.printed(program)

@@ -36,8 +36,9 @@ class Resolver(Protocol):
 def state(resolver: Resolver, chain: CaseState, run: str) -> StageState:
     """Return the state of a case's stage `sites`; `run` is the name of the present run.
 
-    If this run measured the case itself, it measures the sites again too. If the times of sites cannot be measured, the
-    state is that of finding the sites, and `doubt` has the reason."""
+    If the present run measured the case itself, the sites must be measured again in this run too. If the times of sites
+    cannot be measured, the state tells only whether the sites were found, and its `doubt` says why they have no times.
+    """
     case, compiled = chain.case, chain["compile"]
     if case.library is not None:
         return StageState(SITES, "off", _unknown(case))
