@@ -35,7 +35,7 @@ _ATTEMPTS = 3
 
 
 class Artifacts(NamedTuple):
-    """The code and data of a call. `files` is file name in the tool's working directory → digest."""
+    """The code and data of a call; `files` maps names in the tool's working directory to digests."""
 
     code: Digest
     files: dict[str, Digest]
@@ -51,7 +51,7 @@ class Reprinted(NamedTuple):
 
 
 class StageExecutor(ActionExecutor):
-    """Executes stages and everything that they need. Safe for threads and concurrent invocations."""
+    """Executes stages, each after the actions it needs. Safe for threads and concurrent invocations."""
 
     def emit(self, case: Case) -> Record:
         program = case.library_program
@@ -78,7 +78,7 @@ class StageExecutor(ActionExecutor):
         return self.make(self.resolver.supplies.reprint(program), partial(printing.printed, self, program))
 
     def compile(self, case: Case) -> Record | None:
-        """Compile a case; return None for a module that cannot be read or does not have the function."""
+        """Compile a case; return its record, or None if a module cannot be read or has no such function."""
         resolver, dispatch = self.resolver, case.dispatch
         if isinstance(case.operation, Module):
             if (printed := self.printed(case.operation)) is None:
@@ -244,7 +244,7 @@ class StageExecutor(ActionExecutor):
         return None if found is None else self.make(*found)
 
     def recheck(self, case: Case, device: Device) -> str | None:
-        """Verify a case with the present runtime without recording it.
+        """Verify a case with the present runtime; the result is not recorded.
 
         Returns why the verification fails; None if it passes or cannot be done here."""
         if self.resolver.settings.verify == "off" or (found := self._verification(case, device)) is None:

@@ -1,4 +1,4 @@
-"""The state of a case: for each stage its key, if known, what the store has for the key, and why."""
+"""The state of a case: for each stage, whether it is done, the reason, and its action if known."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ class CaseState(msgspec.Struct, frozen=True):
 
     @property
     def dispatch(self) -> Dispatch:
-        """The case's dispatch; once a user's module is printed, with the configurations in its text."""
+        """The case's dispatch.
+
+        Once a user's module is printed, the dispatch includes the configurations that the module's text requests."""
         emitted = self.steps["emit"].record
         return self.case.dispatch if emitted is None else self.case.dispatch.printed(emitted)
 

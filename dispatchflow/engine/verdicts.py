@@ -1,5 +1,4 @@
-"""Decide which verdict on code counts: that of the present runtime, or of the first runtime.
-
+"""Choose between two verdicts on a case's code: of the present runtime, and of the first runtime.
 The first runtime is the one that first verified the code. The key of its verdict does not contain the runtime, and code
 that passed counts as verified for all runtimes. The present runtime verifies the code again if the code failed with the
 first runtime, or if the code is measured now. The verdict of each further runtime has a key of its own."""
@@ -26,8 +25,10 @@ def standing(
     """Return the state of the verdict that counts for the present runtime.
 
     Args:
-        step: returns the state of an action; its second argument is the reason if the action was never executed.
-        verification: returns the action of the first verification; given `runtime=`, the action that repeats it.
+        step: returns the state of an action. Its second argument becomes the state's `why` if the action was never
+            executed.
+        verification: returns the action of the first verification; with the argument `runtime=`, the action of that
+            runtime's own verification.
         runtime: the digest of the present runtime; None for a library's call, which needs no second verdict.
     """
     first = step(verification(), _NEVER)

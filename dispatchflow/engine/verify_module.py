@@ -32,7 +32,8 @@ def verify_module(
 
     The module is always called twice, to check that its results are reproducible (see `repeatability`). The
     verification passes with the verdict `not compared` if nothing is expected, or if this code computed the expected
-    results. The verdict is `mistrusted` if the same library computed the expected results without optimizations."""
+    results. If a library computed the results and also, without optimizations, the expected results, then results that
+    agree get the verdict `mistrusted`."""
     own = place.doubt_as_reference if is_reference else None
     is_reference = is_reference and own is None
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
@@ -70,7 +71,7 @@ def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence
 
 
 def put_types(store: Store, types: Sequence[str]) -> dict[str, Digest]:
-    """Store the output `types` of expected results: the type of each result as a line, empty if unknown."""
+    """Store each result's type as a line of the output `types`; the line of an unknown type is empty."""
     return {"types": store.put_bytes("".join(f"{type}\n" for type in types).encode())}
 
 
@@ -193,7 +194,7 @@ def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdic
 
 
 def array_of(content: bytes, type: str) -> Array | None:
-    """Return the content as an array; None if a bare number cannot be read.
+    """Return a result's bytes as an array; None for a scalar of an unsupported type, such as f16.
 
     The array is flat if a size is unknown, and its elements are bytes if the type is unknown."""
     import numpy as np

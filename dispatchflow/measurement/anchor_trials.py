@@ -49,7 +49,7 @@ class AnchorSet:
     """The cases' sensitivities, computed from the store's measurements; None until these are read."""
 
     def failed(self, trial: Trial) -> None:
-        """Leave an anchor that failed out of this session.
+        """Remove an anchor from this session, because it failed.
 
         If the failure is repeatable, this runtime cannot run the anchor's module, which an earlier compiler built. The
         store's history is then emptied: the next session compiles the anchors again, and begins a history that other
@@ -115,7 +115,9 @@ class Anchors:
         self._places: dict[tuple[str, int], AnchorSet] = {}
 
     def of(self, target: Target, device: Device) -> AnchorSet:
-        """Return the anchors for a device; a library's device shares those of IREE on the same processor."""
+        """Return the anchors for a device.
+
+        A library's device has the same anchors as IREE's device on the same processor."""
         at = self._ceilings.place(target, device)
         if at not in self._places:
             self._places[at] = self._anchor_set(target, device)
@@ -148,9 +150,9 @@ class Anchors:
     def _modules_and_history(
         self, name: str, kernels: Sequence[Kernel], target: Target
     ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
-        """Return anchor → digest of its module, and the facts with the shared history.
+        """Return a pair: anchor → digest of its module, and the facts that have the shared history.
 
-        The facts are None if the store uses only its copy of the history."""
+        The second value is None if the store uses only its copy of the history."""
         records, facts = self._store.records, self._facts
         text, machines = records.remembered(name), History.of(facts.remembered(name))
         own = History.of(text)
@@ -167,7 +169,7 @@ class Anchors:
             facts.keep(digest, self._store.path(digest))
 
         def continued(text: str | None) -> str:
-            """Return the shared history, or `history` if the shared one is empty or its anchors are missing."""
+            """Return `history` if the shared history `text` is empty or has a missing module, else `text`."""
             found = History.of(text)
             replaced = found.objects in ({}, machines.objects) and found.objects != objects
             return (history if replaced else found).json()

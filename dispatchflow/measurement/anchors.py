@@ -1,9 +1,9 @@
 """Compute how fast this machine was while a case was measured, and how much its speed varies.
 
 A session is the measurements of one run. All cases of a session become faster or slower together by a few percent,
-because of clock rates, other users of the machine, and the addresses of their memory. Anchors are kernels that never
-change. They are measured between the blocks of the cases, and show by how much the speed differs. This module only
-computes; `anchor_trials` measures."""
+because of clock rates, other users of the machine, and the memory addresses that the cases get. Anchors are kernels
+that never change. They are measured between the blocks of the cases, and show by how much the speed differs. This
+module only computes; `anchor_trials` measures."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ class History:
         return json.dumps(self.__dict__)
 
     def begins_as(self, other: History) -> bool:
-        """Return whether both are the same history, possibly with different sessions.
+        """Return whether this history and `other` are the same, possibly with different sessions.
 
         They are the same if they have the same modules, and if their factors are relative to the same times."""
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
-        """Return the history with the anchors' median times in `run`, so far.
+        """Return a copy of the history that has the anchors' median times in `run` so far.
 
         `blocks` maps each anchor to the times of its blocks in ns. The median replaces an earlier one of this run."""
         found = {name: median(ns) for name, ns in blocks.items() if ns}

@@ -84,8 +84,9 @@ def processor(target: Target, cpu_flags: str, cache_bytes: int | None) -> Proces
 def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
     """Return the kernels for a processor.
 
-    Some compute in registers only, in f32 and f64. Others read and write, or only read, arrays that stay in the caches
-    and, if `memory_bytes` permits, arrays of twice the last-level cache."""
+    Some compute in registers only, in f32 and f64. Others read an array, or read one and write another. These arrays
+    stay in the caches. If `memory_bytes` permits, there are such kernels for the memory too, whose arrays together are
+    twice as large as the last-level cache."""
     if (register := processor.register_bytes) is not None:
         found, sizes = [_compute(ElementType.F32, register * 2), _compute(ElementType.F64, register)], _CACHED
     else:
@@ -166,7 +167,9 @@ def _copying(level: str, size: int, spare: bool = False) -> Kernel:
 
 
 def _reading(level: str, size: int, spare: bool = False) -> Kernel:
-    """Return a kernel that sums rows of integers, because adding floats takes longer than loading them."""
+    """Return a kernel that sums the rows of an array of integers.
+
+    Integers are used because adding floats takes longer than loading them."""
     tensor, sums = TensorType((size // 1024, 1024), ElementType.I32), TensorType((size // 1024,), ElementType.I32)
     x, y = tensor.mlir, sums.mlir
     maps, iterators = "[affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>]", '["parallel", "reduction"]'

@@ -170,7 +170,7 @@ class Ceilings:
 
     @staticmethod
     def _with_fewer_threads(target: Target, device: Device) -> list[Device]:
-        """Return the device with each smaller number of threads."""
+        """Return copies of the device, one for each smaller number of threads."""
         return [replace(device, threads=n) for n in range(1, device.threads if target.has_threads else 1)]
 
     def copy_to_store(self, target: Target, device: Device) -> None:

@@ -106,7 +106,10 @@ class _Sides:
 
     @property
     def plainly_moved(self) -> bool:
-        """Whether the new runtime fails, or differs even at the higher confidence of the first rounds."""
+        """Whether the new runtime fails, or is faster or slower at the confidence `FIRST_CONFIDENCE`.
+
+        After the first rounds, this confidence decides whether the rounds end early. It is higher than that of the
+        final comparison."""
         if "new" in self.failures:
             return True
         enough = self.together and len(self.new_ns) > 0
@@ -141,7 +144,8 @@ class Controls:
         """Return the cases whose reused measurements do not count, because the runtimes differ (`moved`).
 
         Missing judgements are made first. If another run is judging the same pair of runtimes, this one waits for that
-        judgement and uses it. Call this method from one thread only: blocks run alone anyway."""
+        judgement and uses it. Call this method from one thread only; because blocks run alone, more threads would save
+        no time."""
         resolver, block_s = self._resolver, self._resolver.settings.protocol.block_s
         moved: list[Case] = []
         for group, chosen in questions(reused, resolver.reuse.judged, block_s, self._run):

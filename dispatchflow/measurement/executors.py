@@ -173,7 +173,7 @@ class Executors:
         return repetitions[-1], [each for each in profile.launches if each.submission >= first]
 
     def _rotate(self, call: Call, place: Path) -> list[int]:
-        """Write copies of cold operands and the module that rotates them into a directory.
+        """Write into `place` the copies of cold operands, and the module that uses the next copy in each call.
 
         Returns the size of each operand's copies in bytes, which is 0 for an operand that is not cold.
 

@@ -45,7 +45,7 @@ class Invocation:
         function: the name of the function.
         inputs: the operands, one for each parameter: an `Input`, or its value alone, which is then not cold.
         expected: the expected results, one for each result; None to compare nothing.
-        rtol: the tolerance of floating-point results; None for that of their type (docs/verification.md).
+        rtol: the tolerance of floating-point results; None for the default of their type (docs/verification.md).
     """
 
     name: str
@@ -164,7 +164,7 @@ def _number(array: Array, declared: str, what: str, place: dict[str, str]) -> in
 
 
 def _fitting(array: Array, declared: str, what: str, place: dict[str, str]) -> tuple[str, ElementType]:
-    """Return the type of an array, in the declared spelling, and its element type."""
+    """Return a pair: an array's type, in the spelling of declared types, and its element type."""
     element = next((each for each in ELEMENT_TYPES.values() if recipes.dtype_of(each) == array.dtype), None)
     if element is None:
         known = ", ".join(ELEMENT_TYPES)

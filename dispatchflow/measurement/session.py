@@ -41,7 +41,9 @@ class BlockRunner:
 
 
 class Session:
-    """The pending measurements of one run, for use by one thread only, because blocks run alone anyway."""
+    """The pending measurements of one run.
+
+    Only one thread uses a session; because blocks run alone, more threads would save no time."""
 
     def __init__(
         self,

@@ -175,8 +175,9 @@ class SiteTrials:
     def _repeated(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> tuple[_Read, int | None]:
         """Repeat a profiled process until its profile is complete; return (result of `read`, flush interval).
 
-        The flush interval is how often the runtime empties its buffer of events, in ms; None: only after each call. The
-        first attempt uses `flush_ms`, and all others `_FLUSH_MS`. The interval of the last attempt is returned."""
+        The flush interval is how often the runtime empties its buffer of events, in ms. None means only after each
+        call. The first attempt uses `flush_ms`, and all others `_FLUSH_MS`. The interval of the last attempt is
+        returned."""
         attempt = 1
         while True:
             try:

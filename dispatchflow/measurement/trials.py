@@ -112,7 +112,7 @@ class Trial:
     """The kind of thing that is measured, as a noun for messages."""
 
     def retake(self, block: Block) -> bool:
-        """Return whether to measure this block again, because it waited for a CPU.
+        """Return whether this block waited so long for a CPU that it is to be measured again.
 
         At most half of the protocol's number of blocks are retaken, and only within the time budget."""
         again = (
@@ -202,7 +202,7 @@ class LibraryTrial(_Slow):
     version: str = ""
     """The library's version."""
     sets: int | None = None
-    """The number of copies of cold inputs that calls use in turn; None for hot inputs."""
+    """The number of copies of cold inputs, of which each call uses the next; None for hot inputs."""
 
     def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
         return calls.block_argv(self.call, self.protocol, self.iterations, self.sets)
@@ -212,9 +212,10 @@ class LibraryTrial(_Slow):
 
 
 def rotated(resolver: Resolver, rotation: Rotation) -> tuple[bytes, tuple[str, ...]]:
-    """Return (MLIR of the module that calls a cold case with copies of its inputs, flags to compile it).
+    """Return the module that calls a cold case with copies of its inputs, and the module's flags.
 
-    The module is compiled for this CPU, whatever the case's target."""
+    The result is a pair: the MLIR text, and the compiler's flags. The flags are for this CPU, whatever the case's
+    target."""
     flags = TARGETS["llvm-cpu"].resolved_flags(resolver.host, resolver.syntax)
     return rotating_inputs.module(rotation).encode(), flags
 
@@ -234,7 +235,7 @@ def has_dispatches(chain: CaseState) -> bool:
 
 
 def trial(executor: StageExecutor, chain: CaseState, made: Artifacts) -> Trial:
-    """Return the trial of a case, whose code and inputs are `made`.
+    """Return the trial of a case; `made` has the case's code and inputs.
 
     The key of the stage `profile` must be known."""
     case, action, resolver = chain.case, chain["profile"].action, executor.resolver

@@ -1,4 +1,4 @@
-"""Compare two series of block times: by how much they differ, and whether more than by chance.
+"""Compare two series of block times: how much they differ, and whether this may be due to chance.
 
 A block is one benchmark process; its time is the mean time of a call."""
 
@@ -55,12 +55,13 @@ def compare(
 ) -> Comparison:
     """Compare two series of block times in ns that were measured in the same rounds.
 
-    Block i of each series was measured in round i, one directly after the other, in random order.
+    Block i of each series was measured in round i. The two blocks of a round were measured in random order, one
+    directly after the other.
 
     The ratio is the median of the rounds' ratios. The ends of its interval are two of the sorted ratios, as in
-    `statistics.summary`. The margin is the larger of `floor`, a fraction, and 1 %. The verdict is `same` if the whole
-    interval is inside the margin. It is `faster` or `slower` if the interval excludes 1 and the ratio differs from 1 by
-    at least the margin.
+    `statistics.summary`. The margin is `floor` (a fraction) or 1 %, whichever is larger. The verdict is `same` if the
+    whole interval is inside the margin. It is `faster` or `slower` if the interval excludes 1 and the ratio differs
+    from 1 by at least the margin.
 
     If both codes are equal, ratios are above 1 as often as below, whatever the noise is (drift, bursts, two speeds,
     long tails), because the order of the two blocks is random. Therefore, by the sign test, `faster` and `slower` are

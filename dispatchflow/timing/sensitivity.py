@@ -39,9 +39,10 @@ class Sensitivity:
 
     @property
     def _weight(self) -> float:
-        """The weight of this estimate as the prior of a regression.
+        """The weight of this estimate when it is the prior of a regression.
 
-        The weight of the runs is added to it: the sum of the squared deviations of log(anchors' time) from its mean."""
+        It is added to the weight of the runs, which is the sum of the squared deviations of log(anchors' time) from
+        its mean."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:
