@@ -65,7 +65,7 @@ class ModuleCall:
         return failed("run", outcome, self.scratch, facts, self.store, self.limits)
 
     def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
-        """Return index of a result → type with the sizes at run time; if the call fails, its failure.
+        """Return index of a result → type with the sizes at run time, or the failure of the call.
 
         The module is called again, because the runtime prints sizes only if it does not write the results to files.
         The `.npy` files that the runtime can write have sizes, but do not support bf16 or types of 8 or 4 bits."""

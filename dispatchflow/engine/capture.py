@@ -70,8 +70,8 @@ def of_case(
         case: a case that IREE compiles.
         sites: the numbers of the sites; None for all that a call may launch.
         execution: which execution of each site in the call, from 1; None for the last one.
-        limit_bytes: the largest size of all captured tensors together. A larger capture is refused. If all sizes are
-            static, it is refused before the call, otherwise after the call.
+        limit_bytes: the largest size of all captured tensors together. A larger capture is refused: before the call if
+            the tensors with static sizes are already too large, otherwise after the call.
         recipe: the recipe of the inputs; None for the first one.
 
     Raises:
@@ -264,7 +264,7 @@ class _Capturing:
             raise _Failed(failed(what, outcome, self.scratch, {}, self.executor.store, self.executor.limits))
 
     def _called(self, name: str, made: Capturing, plain: Sequence[Path]) -> tuple[Capture, dict[str, bytes]]:
-        """Call the instrumented module; return a pair: the capture, and the bytes of each tensor by its name.
+        """Call the instrumented module; return a pair: the capture, and tensor's name → its bytes.
 
         Raises:
             _Failed: the call failed, its results differ from the results of the case's own code, or the tensors are

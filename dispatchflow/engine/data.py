@@ -191,7 +191,7 @@ class DataResolver:
         return self._device_of(program.against, 1)
 
     def is_reference(self, case: Case, code: Digest | None) -> bool:
-        """Return whether the case's own code or library also computes its expected results.
+        """Return whether the code or library of a case also computes the case's expected results.
 
         `code` is the digest of the case's code; None if the case has no code yet."""
         program = case.operation

@@ -31,6 +31,7 @@ def stored(
     """Copy the files with weights into the store; return file name → digest.
 
     The file names are those in a tool's working directory.
+
     Args:
         program: the module.
         action: the action that makes the module's inputs; the printed module is one of its ingredients.

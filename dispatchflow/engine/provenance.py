@@ -127,7 +127,7 @@ class _Tagging:
     title: str
 
     def result(self, code: Digest) -> Result:
-        """Return the result of the action; the action fails if the tagged module's code is not `code`."""
+        """Return the action's result: a failure if the code digest of the tagged module is not `code`."""
         resolver = self.executor.resolver
         if not resolver.syntax.reads_names:
             return False, f"sites are not available with IREE {resolver.toolchain.version}; {_SINCE}", {}, {}

@@ -76,7 +76,7 @@ class Regressions:
 
     @cached_property
     def _compiled(self) -> dict[str, list[tuple[str, str]]]:
-        """The successful compiles with other toolchains, by what `_shared` returns for their ingredients.
+        """The successful compiles with other toolchains; the keys are what `_shared` returns for them.
 
         Each compile is a pair: the toolchain's version, and the code digest."""
         versions = {known["digest"]: known["version"] for known in self._toolchains}

@@ -1,4 +1,5 @@
-"""Choose between two verdicts on a case's code: of the present runtime, and of the first runtime.
+"""Choose between the verdicts of two runtimes on a case's code: the present and the first runtime.
+
 The first runtime is the one that first verified the code. The key of its verdict does not contain the runtime, and code
 that passed counts as verified for all runtimes. The present runtime verifies the code again if the code failed with the
 first runtime, or if the code is measured now. The verdict of each further runtime has a key of its own."""
