@@ -40,8 +40,8 @@ _LEAST = 0.5
 def too_short(block: Block, block_s: float) -> bool:
     """Return whether the calls took less than half of the requested time, `block_s`.
 
-    This happens only if the tool was given a number of calls instead of a time, and the number was determined while the
-    machine was slower."""
+    If the tool's clock is right, this happens only for one reason: the tool was given a number of calls instead of a
+    time, and the number was determined while the machine was slower."""
     return block.ns * block.iterations / 1e9 < _LEAST * block_s
 
 
@@ -54,8 +54,8 @@ def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
         block_s: the requested time of all calls together, in s.
 
     Raises:
-        ToolError: the calls took longer than the process, or less than half of `block_s`, or a dispatch took longer
-            than the process. The tool then used a wrong unit or clock.
+        ToolError: the calls took longer than the process, the calls took less than half of `block_s`, or a dispatch
+            took longer than the process. Each of these shows that the tool used a wrong unit or clock.
     """
     called_s = block.ns * block.iterations / 1e9
     facts = {"said": f"{block.iterations} calls of {block.ns:.4g} ns, {called_s:.3g} s"}

@@ -38,9 +38,9 @@ CONFIGURATIONS = "cfg"
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return a tool's environment: the C locale, and the user's `variables` in `ALLOWED_ENVIRONMENT`.
+    """Return a tool's environment: the C locale, and the `variables` that `ALLOWED_ENVIRONMENT` lists.
 
-    The compiler's environment is part of the cache key of a compile."""
+    `variables` is the user's environment. The compiler's environment is part of the cache key of a compile."""
     return {"LC_ALL": "C", **{name: variables[name] for name in ALLOWED_ENVIRONMENT if name in variables}}
 
 
@@ -50,16 +50,17 @@ def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def libraries(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return `LD_LIBRARY_PATH` if it is set; the dynamic loader searches its directories first.
+    """Return `LD_LIBRARY_PATH` with its value; empty if it is not set.
 
-    The variable decides which shared libraries are loaded by a GPU driver, or by a library such as numpy that is
-    measured in place of IREE. Therefore the identity of the device contains it in both cases. The identity of IREE's
-    CPU device does not: IREE's tools load only files of their own installation and of the system."""
+    The dynamic loader searches the variable's directories first. The variable is part of the identity of a GPU, and of
+    every device that runs a library such as numpy: it decides which shared libraries the GPU's driver or numpy loads.
+    IREE's CPU device has an identity without the variable, because IREE's tools load only files of their own
+    installation and of the system."""
     return {name: value for name, value in variables.items() if name == "LD_LIBRARY_PATH" and value}
 
 
 def choice(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the `variables` by which the user chooses the Vulkan driver and the GPU."""
+    """Return those of `variables` by which the user chooses the Vulkan driver and the GPU."""
     return {name: variables[name] for name in DEVICE_ENVIRONMENT if name in variables}
 
 
@@ -97,7 +98,7 @@ def phase_argv(
     `begin` is the last phase that the module has already been through; None for a module before the first phase. `end`
     is the last phase to run, after which the module is written as bytecode; if it is None, all remaining phases run.
     The phases may run in a series of such commands, each on the output of the previous command. The last output is then
-    the same vmfb as that of `compile_argv`. `begin` replaces the flag `flags.FORMED`."""
+    the same vmfb as that of `compile_argv`. `--compile-from=flow` is removed from `flags`: `begin` takes its place."""
     from dispatchflow.iree.flags import FORMED  # an idle run does not need flags
 
     flags = [flag for flag in flags if flag != FORMED]
@@ -184,8 +185,8 @@ def block_argv(
         device: device flags.
         inputs: as for `run_argv`.
         protocol: the durations of the warm-up and of the block, `warmup_s` and `block_s`.
-        iterations: the number of calls that take `block_s`; None if unknown. Google Benchmark then determines the
-            number, which takes about `block_s` more.
+        iterations: the number of calls that take `block_s`; None if unknown. Google Benchmark then searches for the
+            number, and this search takes about `block_s` more.
         dispatches: whether to call once more, untimed, for the runtime's own statistics of each dispatch.
         function: the function to call.
         rotation: a second module, whose function calls the function of the first module, each time with other copies of

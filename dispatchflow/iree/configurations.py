@@ -65,7 +65,7 @@ class AppliedExecutable:
 def parse(dump: str, given: str = "") -> Applied:
     """Parse the compiler's dump: one executable for each `hal.executable.export`, in the dump's order.
 
-    `given` is a dump of the module from before the compiler chose configurations; empty if there is none."""
+    `given` is a dump that was made before the compiler chose configurations; empty if there is no such dump."""
     starts = [match.start() for match in _EXECUTABLE.finditer(dump)]
     executables = []
     for begin, end in zip(starts, [*starts[1:], len(dump)], strict=False):
@@ -86,10 +86,10 @@ def parse(dump: str, given: str = "") -> Applied:
 
 
 def _configured(line: str) -> Iterator[tuple[str, bool]]:
-    """Yield each lowering configuration on an op's line, and whether it is the op's own.
+    """Yield pairs: a lowering configuration on an op's line, and whether this is the op's own.
 
-    A configuration inside another attribute is not the op's own. It belongs to one of attention's two products, or to
-    an attribute that the compiler does not know and keeps."""
+    A configuration inside another attribute is not the op's own. That attribute configures one of attention's two
+    products, or the compiler does not know the attribute and keeps it."""
     for match in _LOWERING.finditer(line):
         before = line[: match.start()]
         own = before.count("{") - before.count("}") == 1
@@ -99,10 +99,11 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
 def requested_by(text: str) -> tuple[str, ...]:
     """Return the configurations that the operations of a printed module request.
 
-    A request is the text of a translation info, of a lowering configuration, or (for a `compilation_info`) of both,
-    joined by `and`. The result has one request for each operation, but operations that the compiler may merge count as
-    one. The compiler may merge equal operations. It may also merge an operation with dynamic sizes with any other,
-    because their sizes may be equal at run time. Attributes that no operation uses are not in the printed module."""
+    A request is the text of a translation info or of a lowering configuration. For a `compilation_info` it is both
+    texts, joined by `and`. The result has one request for each operation, but operations that the compiler may merge
+    count as one. The compiler may merge equal operations. It may also merge two operations if at least one of them has
+    dynamic sizes, because the sizes of both may be equal at run time. Attributes that no operation uses are not in the
+    printed module."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:
@@ -119,7 +120,9 @@ def requested_by(text: str) -> tuple[str, ...]:
 
 
 def _requests(text: str) -> Iterator[str]:
-    """Yield the request of each attribute in an operation's line; a `compilation_info` is one request."""
+    """Yield the request of each attribute on an operation's line.
+
+    A `compilation_info` is one request, although it contains two attributes."""
     end = 0
     while match := _ASKING.search(text, end):
         end = closing(text, match.end() - 1) + 1
@@ -130,11 +133,11 @@ def _requests(text: str) -> Iterator[str]:
 
 
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
-    """Return the first request of `requested_by` that was not applied; None if all were.
+    """Return the first of the requests `wanted` that was not applied; None if all were applied.
 
-    A request may have been applied to fewer operations than requested it, because the compiler removed some of them.
-    Such a request is returned only if some dispatch has none of the requested configurations, because that dispatch may
-    contain an operation that did not get its configuration."""
+    `wanted` is the result of `requested_by`. If the compiler removed operations, a request is applied to fewer
+    operations than requested it. Such a request counts as not applied only if some dispatch has none of the requested
+    configurations: an operation in that dispatch may have requested one and not got it."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))

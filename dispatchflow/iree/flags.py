@@ -62,7 +62,9 @@ def of_meaning(flags: Flags) -> Flags:
 
 
 def with_formed(flags: Flags) -> Flags:
-    """Return the flags with which a module whose dispatches are formed is compiled."""
+    """Return the flags, with `FORMED` added if it is missing.
+
+    The compiler needs this flag for a module whose dispatches are already formed."""
     return flags if FORMED in flags else (*flags, FORMED)
 
 
@@ -99,7 +101,7 @@ def quoted(flags: Flags) -> str:
 def label(flags: Flags) -> str:
     """Return the part of a case's name that stands for the flags, `+opt-level.O2`; empty for none.
 
-    Different flags have different labels: if a value has characters that a name may not have, a digest is added."""
+    Different flags have different labels: if a value has characters that a name cannot contain, a digest is added."""
     return "".join(f"+{_short(flag)}" for flag in flags)
 
 

@@ -1,4 +1,4 @@
-"""The files that the compiler dumps after each of its phases, and the flags that make it print more."""
+"""The files that the compiler dumps after each of its phases, and flags that print passes and times."""
 
 from __future__ import annotations
 

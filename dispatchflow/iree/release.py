@@ -43,7 +43,7 @@ class Release:
 
     @property
     def packs_in_global_opt(self) -> bool:
-        """Whether the flag `--iree-global-opt-data-tiling` exists, which chooses the pass that packs operands."""
+        """Whether the flag `--iree-global-opt-data-tiling` exists; it packs operands in global optimization."""
         return self.release >= (3, 9)
 
     def cpu_pipeline(self, name: str) -> str:
@@ -52,12 +52,12 @@ class Release:
 
     @property
     def has_gpu_pipelines(self) -> bool:
-        """Whether `#iree_gpu.pipeline<…>` exists, with Nvidia's `mma.sync` among the intrinsics."""
+        """Whether `#iree_gpu.pipeline<…>` exists; the intrinsics then include Nvidia's `mma.sync`."""
         return self.release >= (3, 12)
 
     @property
     def reads_names(self) -> bool:
-        """Whether the Python bindings read the names in locations, which sites need (`NameLoc`)."""
+        """Whether the Python bindings read the names in locations (`NameLoc`), by which sites are found."""
         return self.release >= (3, 12)
 
     @property
@@ -88,7 +88,7 @@ NEWEST = Release()
 
 
 def syntax_of(version: str) -> Release:
-    """Return the release for a version as `iree-compile --version` prints it: `3.12.0rc20260917`.
+    """Return the release for a `version` that `iree-compile --version` printed: `3.12.0rc20260917`.
 
     A date, `20241104.1068`, is older than 3.0. A build tree without a version counts as the newest release."""
     match = re.match(r"(\d+)\.(\d+)", version)

@@ -43,13 +43,15 @@ class Operand:
 
 
 def copies(operands: Sequence[Operand], cache_bytes: int) -> int:
-    """Return how many copies of all cold operands together fill two caches; at least 2."""
+    """Return the number of copies that each cold operand needs; at least 2.
+
+    The copies of all cold operands together then fill at least twice `cache_bytes`."""
     return max(2, -(-2 * cache_bytes // sum(operand.stride for operand in operands if operand.cold)))
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The measured function, and the number of copies of its cold operands."""
+    """A record that describes the measured function and how many copies of each cold operand there are."""
 
     callee: str
     """The name of the module that contains the measured function."""
@@ -82,7 +84,7 @@ class Rotation:
 
     @property
     def call(self) -> str:
-        """The ops that call the function with the copies `%cold0`, … of cold operands and return its results."""
+        """The ops that call the function and return its results; `%cold0`, … are the copies of cold operands."""
         given = ", ".join(f"%cold{i}" if operand.cold else f"%arg{i}" for i, operand in enumerate(self.operands))
         takes = ", ".join(operand.type for operand in self.operands)
         names = ", ".join(f"%result{index}" for index in range(len(self.results)))
@@ -155,5 +157,5 @@ def _is_number(type: str) -> bool:
 
 
 def _number(type: str) -> str:
-    """Return the type as which the runtime passes a scalar: i64 for `index`, i32 for narrow integers."""
+    """Return the type in which the runtime passes a scalar: i64 for `index`, i32 for narrow integers."""
     return {"index": "i64", "i1": "i32", "i8": "i32", "i16": "i32"}.get(type, type)

@@ -16,7 +16,7 @@ LOCAL = "local"
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """The limits of a GPU's workgroups, and IREE's names of the matrix instructions of its subgroups."""
+    """A GPU's limits for one workgroup, its subgroup size, and IREE's names of its matrix instructions."""
 
     shared_memory_bytes: int
     subgroup_size: int
@@ -211,8 +211,8 @@ _OTHERS = re.compile(
 def named(name: str) -> Target | None:
     """Return the target with this name; None if no target can have the name.
 
-    If `TARGETS` does not have the name, the part after the backend is passed to the compiler as a CPU or GPU name, and
-    the compiler may not know it."""
+    If `TARGETS` does not have the name, the part after the backend is passed to the compiler as a CPU or GPU name.
+    Whether the compiler knows this CPU or GPU is not checked."""
     if name in TARGETS or name in HINTS or (match := _OTHERS.fullmatch(name)) is None:
         return TARGETS.get(name)
     backend, architecture = filter(None, match.groups())

@@ -259,9 +259,9 @@ class _Reader:
             self._skip(12 * self._count())  # events
 
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Add each execution's time in ns to `times[location, extra]`; return how many had not ended.
+        """Append each execution's ns to `times[location, extra]`; return how many executions had not ended.
 
-        An extra is what a zone has besides its location, such as a name; extra 0 is none. `extras` is their number."""
+        An extra is a further fact about a zone, such as a name; extra 0 is none. `extras` is the number of extras."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)
