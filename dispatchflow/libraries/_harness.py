@@ -37,7 +37,9 @@ def _arguments():
 
 
 class Calls:
-    """The base of libraries whose call is a Python file with a function `main` that returns one result."""
+    """The base class of libraries that are called by a Python file.
+
+    The function `main` in this file calls the library and returns one result."""
 
     def function(self, path, operands):
         names = {}

@@ -20,9 +20,9 @@ def call_argv(
     """Return the command line of `_harness.py` for one call of a library.
 
     The working directory must contain `program`, the file to call, and the values of input i in the file
-    `RECIPE_i.bin` (RECIPE is the argument `recipe`). The call runs in an isolated Python, which sees the library and
-    none of the user's environment variables. The caller appends an `--output=FILE` for each result, or measures a
-    block (`block_argv`)."""
+    `RECIPE_i.bin` (RECIPE is the argument `recipe`). The call runs in an isolated Python (`-I`), which ignores
+    the variables `PYTHON…` of the environment. To the command line the caller appends an `--output=FILE` for each
+    result, or the flags of a block (`block_argv`)."""
     return (
         sys.executable,
         "-I",
@@ -43,7 +43,7 @@ def block_argv(call: Sequence[str], protocol: Protocol, iterations: int | None, 
     """Return the command line of one block: repeated calls that are timed.
 
     `call` is the result of `call_argv`. `iterations` is the number of calls; if it is None, they take about the
-    protocol's `block_s`. `sets` is the number of copies of the inputs, which are used in turn; None for one.
-    `command_lines.block_argv` does the same for a module."""
+    protocol's `block_s`. `sets` is the number of copies of the inputs; each call uses the next copy, and after the
+    last copy the first one again. None stands for one copy. `command_lines.block_argv` does the same for a module."""
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
     return (*call, f"--warmup={protocol.warmup_s}", f"--length={length}", f"--sets={sets or 1}")

@@ -65,7 +65,9 @@ class Library:
         ]
 
     def rounded(self, value: str, signature: Signature) -> str:
-        """Return an expression that casts `value`, computed from `operands`, to the result's type."""
+        """Return an expression that casts `value` to the result's type.
+
+        `value` is an expression that uses the expressions from the method `operands`."""
         done = self._native(signature) or signature.accumulator is signature.result
         return value if done else self.cast(f"({value})", signature.result)
 
@@ -120,10 +122,10 @@ def code(program: Digest, library: Library, installed: Installed) -> Digest:
 
 
 def device_of(library: Library, target: Target, device: Device, environment: Mapping[str, str]) -> Device:
-    """Return IREE's `device` as a device of the library.
+    """Convert IREE's description of a device, `device`, to one for the library.
 
-    Its URI is the library's name for the device. Its identity leaves out IREE's runtime, and includes
-    `LD_LIBRARY_PATH`, which decides which shared libraries the library loads."""
+    The URI of the result is the library's name for the device. The identity of the result leaves out IREE's runtime,
+    and includes `LD_LIBRARY_PATH`, which decides which shared libraries the library loads."""
     ours = {name: value for name, value in device.identity.items() if name not in ("uri", "runtime")}
     uri = library.devices[target.driver]
     return replace(device, uri=uri, identity={"uri": uri, **ours, **libraries(environment)})

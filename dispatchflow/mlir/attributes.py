@@ -10,7 +10,9 @@ _CONFIGURATION = re.compile(r"#[\w.]*lowering_config<")
 
 
 def unescaped(written: str) -> str:
-    r"""Return the text of an MLIR string literal without quotes: `\"` is a quote, `\C3\A4` is UTF-8 in hex."""
+    r"""Return the text that an MLIR string literal stands for; `written` is the part inside its quotes.
+
+    In the literal, `\"` is a quote, and `\C3\A4` is UTF-8 in hex."""
 
     def letter(match: re.Match[bytes]) -> bytes:
         escaped = match[1]

@@ -119,7 +119,9 @@ def mentions(text: str, name: str) -> bool:
 
 
 def module_name(text: str) -> str:
-    """Return the name of a printed module after its compilation: its own name, or `module` without one."""
+    """Return the name that a printed module has after it is compiled.
+
+    This is the module's own name, or `module` if it has none."""
     match = re.search(rf"^module @({_SYMBOL})", text, re.MULTILINE)
     return _symbol(match[1]) if match else "module"
 

@@ -112,7 +112,9 @@ def reshaped(name: str, source: str, tensor: TensorType, to: TensorType, axis: i
 
 
 def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[list[str], str]:
-    """Return (ops that convert `%of` to a wider type, name of the result); ([], `of`) for equal types."""
+    """Return a pair: the ops that convert `%of` to a wider type, and the name of their result.
+
+    If the types are equal, there are no ops, and the name is `of`."""
     if source is to:
         return [], of
     cast = "extf" if to.is_float else "extui" if source.is_unsigned else "extsi"
@@ -122,8 +124,8 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
     """Return ops that add the product of two block arguments to `%so_far`.
 
-    The result has the form of the argument `lines` of `generic`. `factors` is name → tensor type of the two arguments,
-    which are converted to the type `to` first."""
+    The result has the form of the argument `lines` of `generic`. `factors` is name → tensor type of the two arguments.
+    The first ops convert both arguments to the type `to`."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [

@@ -45,7 +45,9 @@ class _Printed:
         self.tail, self.dropped, self.error = bytearray(), 0, None
 
     def read(self):
-        """Read what is in the pipe, whose capacity is smaller than one read; return False at the end of file."""
+        """Read everything that is in the pipe; return False at the end of file.
+
+        One read suffices, because it takes more bytes than the pipe can contain."""
         try:
             piece = os.read(self.pipe, 1 << 20)
         except BlockingIOError:
@@ -114,7 +116,7 @@ class _Waits:
         self.begin_s, self.idle_s = time.monotonic(), self._idle_s()
 
     def read(self, pid):
-        """Read (time that it ran, time that it waited for a CPU) of each thread of the process `pid`, in ns.
+        """Record how long each thread of the process `pid` ran, and how long it waited for a CPU, in ns.
 
         The kernel forgets these times when the thread ends. Therefore they are read whenever the tool prints, because
         its threads still exist then."""
@@ -144,9 +146,9 @@ class _Waits:
         return max(0.0, min(waited_s, others_s - tick_s * (1 + count**0.5)))
 
     def _idle_s(self):
-        """Return for how many s, since boot, the tool's CPUs were idle or taken by the hypervisor.
+        """Return how many s the tool's CPUs were idle or taken by the hypervisor; None if unknown.
 
-        Idle time includes the time in which a CPU waits for a disk. The result is None if it is unknown."""
+        The result is the sum over these CPUs since boot. It includes the time in which a CPU waits for a disk."""
         try:
             with open("/proc/stat") as stat:
                 lines = {words[0]: words for words in map(str.split, stat) if words[0].startswith("cpu")}

@@ -27,8 +27,8 @@ class Bindings:
 def bindings_of(toolchain: Toolchain) -> Bindings:
     """Return the bindings that belong to this toolchain's compiler.
 
-    In an installed package the bindings are in a directory above the compiler, in a build tree beside the tools. Their
-    interpreter is that of the Python environment that contains them, or this process's own if none does.
+    In an installed package, the bindings are in a directory above the compiler; in a build tree, they are beside the
+    tools. If a Python environment contains the bindings, its interpreter is used; otherwise, this process's own.
 
     Raises:
         OSError: the toolchain has no bindings. They are not part of its identity, and may be added later.

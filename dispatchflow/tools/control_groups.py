@@ -80,7 +80,9 @@ def _folders(controller: str, root: Path) -> Iterator[Path]:
 
 
 def _mounts(root: Path, controller: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (file system type, root's group, mount point) of hierarchies that may have the controller."""
+    """Yield (file system type, mounted group, mount point) of hierarchies that may have the controller.
+
+    The mounted group is the path of the group whose directory is the mount point."""
     for line in _lines(root / "proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
         kind, _, options = [*after.split(" ", 2), "", ""][:3]

@@ -141,7 +141,7 @@ def _remember(store: Store, name: str, value: str) -> None:
 def _configured(
     store: Store, flags: Sequence[str], problem: str, toolchain: Toolchain, limits: Limits, hint: str = _OTHER
 ) -> str:
-    """Compile a trivial module; return its printed text, with all properties of the target.
+    """Compile a trivial module; return the text of the compiled module, which has the target's properties.
 
     Raises:
         ToolchainError: the compiler fails; the error has `problem` and `hint`.
@@ -184,7 +184,7 @@ _BUILDS = {"cuda": "proc/driver/nvidia/version", "hip": "sys/module/amdgpu/versi
 
 
 def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
-    """Return the version of a GPU driver's kernel module as the field `driver_build`; empty if unknown.
+    """Return `driver_build` → version of a GPU driver's kernel module; empty if the version is unknown.
 
     This version changes together with the part of the driver that compiles PTX. It is not read for Vulkan, whose
     drivers report their versions. Only the first line is read: NVIDIA's second line is the C compiler's version."""

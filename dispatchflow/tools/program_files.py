@@ -32,10 +32,10 @@ def output(folder: Path) -> dict[str, str]:
 
 
 def files(folder: Path) -> list[Path]:
-    """Return the files that the reports in `folder` name, without the system's (a shell, the C library).
+    """Return the files that are listed in the reports in `folder`, but not files of the system.
 
-    Links are not resolved, since a link may lead to another file later. The system's files are left out, because an
-    update of the system does not change the compiler."""
+    Links are not resolved, since a link may lead to another file later. Files of the system, such as a shell or the C
+    library, are left out, because an update of the system does not change the compiler."""
     texts = (path.read_bytes() for path in folder.glob("loaded.*"))
     found = {Path(os.fsdecode(name)) for text in texts for name in _LOADED.findall(text)}
     return sorted(path for path in found if path.is_file() and not _is_system(path.resolve()))

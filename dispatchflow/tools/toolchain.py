@@ -31,10 +31,10 @@ _INSTALL = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-com
 def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables with which the toolchain's tools run.
 
-    If LD_LIBRARY_PATH is set, the toolchain's own directories are put first in it. The variable overrides a program's
-    RUNPATH, so that otherwise libraries that are not in the digest could be loaded. If a shell would interpret
-    characters of the linker's path, a variable with the quoted path is added, because the compiler (3.13 and all
-    earlier releases) passes the path unquoted to a shell."""
+    If LD_LIBRARY_PATH is set, the toolchain's own directories are put first in it. Without them, the loader could take
+    libraries that are not in the digest, because it searches this variable before a program's RUNPATH. If the linker's
+    path has characters that a shell would interpret, a variable with the quoted path is added, because the compiler
+    (3.13 and all earlier releases) passes the path unquoted to a shell."""
     seen = dict(variables)
     if _LIBRARIES in seen:
         folders = dict.fromkeys(map(os.path.dirname, (toolchain.compiler, os.path.realpath(toolchain.compiler))))
@@ -218,10 +218,10 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
 
 
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
-    """Return files in whose directories the linker and platform libraries are searched, one per directory.
+    """Return one file in each directory that may contain the linker and the platform libraries.
 
-    One of these files is `compiler`. It may be a script that starts a compiler in another directory. Therefore the
-    others are the loaded files that have the compiler's name or contain its version text."""
+    One directory is that of `compiler`. But `compiler` may be a script that starts a compiler in another directory.
+    Therefore the others are the directories of loaded files that have its name or contain the text `_SAID`."""
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 
@@ -255,7 +255,7 @@ _SAID = b"IREE compiler version"
 
 
 def _version(store: Store, compiler: Path, limits: Limits, scratch: Path) -> tuple[str, str | None]:
-    """Return the compiler's version and its revision, None if not printed.
+    """Return a pair: the compiler's version, and its revision or None if no revision is printed.
 
     A release prints `version 3.13.0rc20261016 @ 89ece87b…`, a build tree `version 3.14.0.dev` or `(unknown)`."""
     text = _output(store, compiler, "--version", "compile_limit", limits, scratch)
