@@ -61,7 +61,7 @@ def _start(number):
 
 
 class Capturer:
-    """A module to which operations and globals (slots) are added that capture values of dispatches."""
+    """A module; its methods add operations and globals (slots) that capture the values of dispatches."""
 
     def __init__(self, module, execution):
         self.module, self.execution = module, execution
@@ -160,8 +160,8 @@ class Capturer:
     def wrap(self, function, counters):
         """Add `df_capture`, which calls `function` and returns its results, then all slots.
 
-        `df_capture` returns a slot whose number is in `counters` as the number of increments since its initial value.
-        The result of this method is the types of `function`'s results, as text."""
+        A slot whose number is in `counters` counts executions. In place of such a slot's value, `df_capture` returns
+        the difference from its initial value. This method returns the types of `function`'s results, as text."""
         type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         kinds = [ir.Type.parse(kind) for _, kind in self.slots]
         attributes = {

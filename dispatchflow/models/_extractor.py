@@ -5,9 +5,9 @@ and the standard library.
 
 It writes `0.mlir`, `1.mlir`, … into the working directory, and facts about them, `models.extraction.Extracted`, as
 JSON. Dispatches that launch the same export with the same types of operands and the same constants share a module.
-The modules, too, are as after the phase `flow`, but have no target: a compile of one begins after this phase, with
-`--compile-from=flow`. Earlier phases would change some dispatches once more: IREE 3.13's global optimization rewrites
-products with strided inputs inside executables too.
+The written modules are in the state after the phase `flow`, too, but have no target. They are compiled with
+`--compile-from=flow`, which leaves out the phases up to `flow`. These phases would change some dispatches once more:
+IREE 3.13's global optimization also rewrites products with strided inputs inside executables.
 If a tuning set lowering configurations in a module, the module is also written without them, as `0.plain.mlir`."""
 
 import argparse
@@ -62,7 +62,9 @@ def extract(options):
 
 
 def _alone(dispatch):
-    """Return (a module whose function launches the dispatch, the facts about it, an `Extract`, as a dict)."""
+    """Return a pair: a module whose function launches the dispatch, and the facts about this module.
+
+    The facts are an `Extract`, as a dict."""
     operation = dispatch.operation
     constants, arguments = [], {}
     for value in operation.operands:
@@ -121,10 +123,11 @@ def _sizes(type_):
 
 
 def _bind(module):
-    """Give the function buffers in place of tensors, as the phase `abi` does.
+    """Make the module's function take and return buffers in place of tensors, as the phase `abi` does.
 
-    The module has no executable yet, because these passes would change it. The function's dispatch therefore names a
-    symbol that does not exist, which the verifier would refuse."""
+    The executable is added to the module later, because these passes would change the executable. Until then the
+    dispatch in the function refers to a symbol that does not exist. The verifier is off, because it would refuse
+    this reference."""
     passes = passmanager.PassManager.parse("builtin.module(iree-abi-transformation-pipeline)")
     passes.enable_verifier(False)
     passes.run(module.operation)

@@ -39,7 +39,9 @@ def _graphs(graph):
 
 
 def _read(path):
-    """Return (model with inferred types, opset from which it was converted; None if it was not)."""
+    """Return a pair: the model with inferred types, and the opset from which it was converted.
+
+    The opset is None if the model was not converted."""
     import onnx
     from onnx import shape_inference, version_converter
 

@@ -184,10 +184,10 @@ def _exported(module, arguments, options):
 
 
 def _arrays(module, arguments, options):
-    """Write the arguments and the module's results as .npz; return facts: their numbers, and `no_arrays`.
+    """Write the arguments and the module's results as .npz; return facts about them.
 
-    `no_arrays` is the reason why there is no file: numpy does not have the type of an array. It is None if
-    there is a file.
+    The facts are `inputs`, the number of arguments; `results`, the number of results; and `no_arrays`. If numpy does
+    not have the type of one of these tensors, no file is written, and `no_arrays` is the reason; otherwise it is None.
 
     Raises:
         Refused: the module fails.

@@ -58,7 +58,9 @@ def _text(operation, name):
 
 
 def _nodes(module):
-    """Return (a `tagged.Node` as a dict for each operation outside of dispatches, operation → index)."""
+    """Return a pair: the nodes of all operations outside of dispatches, and operation → its node's index.
+
+    A node is a `tagged.Node`, as a dict."""
     nodes, numbers, made, arguments = [], {}, {}, {}
     for operation in reading.walk(module.operation, lambda each: each.name != _DISPATCH):
         number = numbers[operation] = len(nodes)
@@ -209,7 +211,7 @@ def launches(options):
 def _symbol(operation):
     """Return the symbols [executable, variant, export] of the kernel that a dispatch launches.
 
-    They are in the dispatch or in an operation from which its operands are computed; ["?"] if there are none."""
+    They are an attribute of the dispatch or of an operation on which it depends; ["?"] if none has them."""
     seen, queue = set(), [operation]
     while queue:
         each = queue.pop(0)
@@ -232,11 +234,11 @@ def _top(operation):
 
 
 def _places(module):
-    """Return top-level operation → (function that launches its dispatches, whether it runs at load).
+    """Return top-level operation → pair: the name of its launcher, and whether the launcher runs at load.
 
-    The function is usually the operation itself. But if the operation records a command buffer once, an initializer
-    calls it and stores the buffer in a global; the function that loads this global launches the dispatches.
-    An initializer has no name; it is named after the globals that it sets."""
+    The launcher is the function that launches the operation's dispatches, usually the operation itself. But if the
+    operation records a command buffer once, an initializer calls it and stores the buffer in a global; the launcher is
+    then the function that loads this global. An initializer's name is a list of the globals that it sets."""
     tops = list(reading.children(module.operation))
     loads, initial = {}, {}
     for top in tops:

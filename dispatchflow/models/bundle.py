@@ -1,5 +1,6 @@
-"""Format the text files of a bundle: a folder with sites of a program as modules, for IREE's tools.
+"""Format the text files of a bundle.
 
+A bundle is a folder of modules for IREE's tools; each module has the dispatch of one or more sites of a program.
 A site is a place of the program that launches a dispatch."""
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ def _called(bundle: Bundle, sweep: Sweep) -> str:
 def repro(bundle: Bundle) -> str:
     """Return the text of `repro.sh`, which takes `compile`, `run` or `benchmark`, then names of sites.
 
-    Without names it does so for all sites. `run` compares the results with the expected results: first bit by bit, and
-    if they differ, within the tolerance of `iree-run-module`."""
+    If no names are given, the script takes all sites whose inputs are known. `run` compares the results with the
+    expected results: first bit by bit, and if they differ, within the tolerance of `iree-run-module`."""
     runnable = [sweep for sweep in bundle.sweeps if sweep.inputs is not None]
     local = any(flag.startswith("--device=local") for flag in bundle.device)
     cases = "\n".join(_given(sweep) for sweep in runnable)
@@ -160,7 +161,7 @@ exit $failed
 def _given(sweep: Sweep) -> str:
     """Return the branch of the shell's `case` that sets a site's inputs and results.
 
-    No word in it has characters that the shell would need quoted."""
+    The words in this branch need no quotes, because none contains a character that the shell interprets."""
     inputs = " ".join(f"--input={_of_tools(word)}" for word in sweep.inputs or ())
     names = [f"out{i}" for i in range(len(sweep.expected))]
     results = " ".join(f"--expected_output={_of_tools(word)}" for word in sweep.expected)

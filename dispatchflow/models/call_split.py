@@ -109,7 +109,7 @@ def union_ns(spans: Iterable[Span]) -> int:
 
 
 def own_times(launches: Sequence[Launch]) -> list[int]:
-    """Divide the time in which at least one launch runs among the launches; return each launch's ns.
+    """Divide among the launches the time in which at least one of them runs; return each launch's ns.
 
     Launches that run at the same time get equal shares of this time; remaining ns go to those that began first. The sum
     of all shares is the `union_ns` of the launches."""

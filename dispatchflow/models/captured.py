@@ -125,7 +125,7 @@ The 8 bytes are little-endian."""
 def capture(
     made: Capturing, sites: Mapping[int, int], read: Read, execution: int | None = None
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Return (what a call captured, tensor's name → its bytes).
+    """Return a pair: what a call captured, and tensor's name → bytes of the tensor.
 
     Args:
         made: the facts about the module that was called.
@@ -177,11 +177,11 @@ def _not_run(count: int, execution: int | None) -> str | None:
 def with_fills(
     one: Capture, contents: Mapping[str, bytes], other: Mapping[str, bytes]
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Return (the capture `one` with undefined tensors marked, mask's name → mask of each such tensor).
+    """Return a pair: `one` with its undefined tensors marked, and mask's name → mask of such a tensor.
 
     `contents` and `other` are tensor's name → bytes of two calls, in which memory that the program never wrote was
-    filled with different numbers. A tensor is undefined if its bytes differ between the calls. If their number differs,
-    the tensor is moved to `missing`."""
+    filled with different numbers. A tensor is undefined if its bytes differ between the calls. A tensor that has more
+    bytes in one call than in the other is moved to `missing`."""
     tensors: list[Tensor] = []
     missing = list(one.missing)
     masks: dict[str, bytes] = {}

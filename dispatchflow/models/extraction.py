@@ -98,7 +98,7 @@ def stem(number: int, program: Program) -> str:
 def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict[int, list[Site]]:
     """Return module's number → the sites with numbers in `sites` that launch it, in program order.
 
-    A site has no module if the compiler added its dispatch after it had formed the others."""
+    A site has no module if the compiler added the site's dispatch after the other dispatches were formed."""
     found: dict[int, list[Site]] = {}
     for site in program.sites:
         if site.number in sites and site.dispatch in extracted.dispatches:
@@ -107,7 +107,7 @@ def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict
 
 
 def without_module(program: Program, extracted: Extracted, sites: Sequence[int]) -> list[int]:
-    """Return those of the numbers `sites` whose sites have no extracted module."""
+    """Return the numbers, among `sites`, of the sites that have no extracted module."""
     return [s.number for s in program.sites if s.number in sites and s.dispatch not in extracted.dispatches]
 
 

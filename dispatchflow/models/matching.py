@@ -70,12 +70,13 @@ def _exports(run: Sequence[Launch]) -> tuple[str, ...]:
 def _by_order_of_creation(
     runs: Sequence[Sequence[Launch]], candidates: Mapping[tuple[str, ...], Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Return runtime's number of a command buffer → the program's command buffers that it may be.
+    """Return runtime's number of a command buffer → candidates for this buffer in the program.
 
-    The program's command buffers are given as indices in the order of creation. The result has only the runtime's
-    numbers with several submissions: these belong to command buffers that are recorded once. They ascend in the order
-    of creation. Therefore a candidate is kept only if the other numbers can be given candidates in ascending order,
-    too. The result is empty if the profile contradicts this order."""
+    A candidate is the index of one of the program's command buffers, in the order of creation. The result has only
+    those of the runtime's numbers that have several submissions: these numbers belong to command buffers that are
+    recorded once, and they ascend in the order of creation. Therefore ascending numbers must get ascending
+    candidates; a candidate that is in no such assignment is dropped. The result is empty if the profile contradicts
+    this order."""
     sequences: dict[int, set[tuple[str, ...]]] = defaultdict(set)
     count: dict[int, int] = defaultdict(int)
     for run in runs:

@@ -82,9 +82,10 @@ def _site(number: int, launch: Launch, dispatch: Dispatch | None, origins: tuple
 
 
 def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceOperation, ...]:
-    """Return the user's operations, and the operations with the numbers `named`, which sites compute.
+    """Return the user's operations, and also the operations whose numbers are in `named`.
 
-    Constants, functions, loops and operations in another operation's body do not count as the user's."""
+    `named` has the operations that sites compute. Constants, functions, loops and operations in another operation's
+    body do not count as the user's."""
     variable = graph.depends_on_arguments()
     return tuple(
         SourceOperation(number, node.kind, node.name, node.place, kinds.computes(node), number not in variable)
@@ -131,9 +132,10 @@ def _is_users(kind: str) -> bool:
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
     """Return dispatch's index → source operations, for each dispatch for which `located` has none.
 
-    The result has the source operations in no dispatch that lie, in the data flow, between the operations of the
-    preceding dispatches and those of the following dispatches. If some of these only move data, the others are left
-    out. If there are none, the result has those preceding and following operations whose tags the dispatch has."""
+    The result has source operations that `located` has for no dispatch and that, in the data flow, lie between the
+    operations of the preceding dispatches and those of the following dispatches. If some of these operations only move
+    data, the others are left out. If there are no such operations, the result has those operations of the preceding
+    and the following dispatches whose tags the dispatch itself has."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)

@@ -32,7 +32,7 @@ _SETUP = frozenset({"linalg.fill", "tensor.empty", "arith.constant", "onnx.Const
 
 
 class Part(msgspec.Struct, frozen=True):
-    """The summed times of all sites with the same name, such as that of their source operation."""
+    """The summed times of all sites that get the same name, for example from the same source operation."""
 
     name: str
     sites: tuple[int, ...]

@@ -98,7 +98,7 @@ class Program(msgspec.Struct, frozen=True):
 
     @property
     def shared(self) -> tuple[SourceOperation, ...]:
-        """The source operations that several sites compute, by the evidence `location`."""
+        """The source operations that several sites compute; only origins with evidence `location` count."""
         count = Counter(o.operation for site in self.sites for o in site.origins if o.evidence == "location")
         return tuple(operation for operation in self.operations if count[operation.number] > 1)
 

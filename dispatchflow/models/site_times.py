@@ -160,9 +160,9 @@ def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Rep
 def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int) -> int | None:
     """Return the median time, in ns, in which the dispatches of initializers run; None if unknown.
 
-    `profile` has the events of `loads` replays, each of a load of the program and one call. The time is unknown if the
-    dispatches before the call are not those of the initializers, if replays differ in their number of dispatches, or if
-    records were dropped."""
+    `profile` has the events of `loads` replays; each replay loads the program and calls it once. The time is unknown
+    if the dispatches before the call are not those of the initializers, if the number of all dispatches is not a
+    multiple of `loads`, or if records were dropped."""
     one, rest = divmod(len(profile.launches), loads)
     before = one - sum(round(site.executions) for site in times.sites)
     kernels = {site.export for site in program.sites if site.at_load}
