@@ -137,7 +137,7 @@ def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
 
     `wanted` is the result of `requested_by`. If the compiler removed operations, a request is applied to fewer
     operations than requested it. Such a request counts as not applied only if some dispatch has none of the requested
-    configurations: an operation in that dispatch may have requested one and not got it."""
+    configurations: an operation in that dispatch may have requested a configuration that it did not get."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))

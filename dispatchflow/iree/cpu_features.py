@@ -92,12 +92,13 @@ def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCp
     """Return the CPU to pass to the compiler on this machine, or None if no CPU in `LEVELS` fits.
 
     `host` is the CPU that the compiler found. If the machine has all features that the name of `host` implies and that
-    code may need, the result has this name. Otherwise the result has the best name in `LEVELS` whose features the
-    machine has, and the machine's features. There may be no such name, as for an architecture without an entry.
+    code may need, the result has this name. Otherwise the result has the best name in `LEVELS` that implies only
+    features of the machine, together with the machine's features. For an architecture without an entry in `LEVELS`,
+    no name fits.
 
-    `implied` returns the features that a CPU's name implies; it is called only in the second case. It would not help to
-    keep the name of `host` and add `-avx512f`: IREE uses the `+avx512f` that the name implies, whatever follows it
-    (3.13 chooses tiles of 512 bits and fails, or the code dies by SIGILL).
+    `implied` returns the features that a CPU's name implies; it is called only if the name of `host` does not fit. It
+    would not help to keep this name and add `-avx512f`: IREE uses the `+avx512f` that the name implies, whatever
+    follows it (3.13 chooses tiles of 512 bits and fails, or the code dies by SIGILL).
     """
     if not host.hidden:
         return HostCpu(host.name, ",".join(host.present))

@@ -86,7 +86,7 @@ def behind(own: Flags, flags: Flags) -> Flags:
 
 
 def shared(own: Flags, flags: Flags) -> str | None:
-    """Return the first of `flags` whose name is also among a tuning's flags, `own`; None if none is.
+    """Return the first of `flags` with the name of a flag in `own`, a tuning's flags; None if none has.
 
     The compiler would silently take the second of two flags with one name."""
     names = {flag.partition("=")[0] for flag in own}

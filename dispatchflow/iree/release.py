@@ -13,7 +13,7 @@ class Release:
     """The syntax of one release, (major, minor): how MLIR text and flags are written.
 
     Two kinds of differences between releases are elsewhere. `Target.since` is the first release that knows a target.
-    The cases that a release cannot compile are listed in cases/known_failures.toml, and are still compiled."""
+    The file cases/known_failures.toml lists the cases whose compile fails with a release; these are compiled anyway."""
 
     release: tuple[int, int] = _NEWEST
 

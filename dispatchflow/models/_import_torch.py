@@ -119,7 +119,7 @@ class Locations:
         self.file, self.names, self.counts, self.last = file, {}, {}, None
 
     def name(self, node):
-        """Return a node's name, `blocks.0.attn/linear`; the second `linear` of this module ends in `_1`.
+        """Return a node's name, `blocks.0.attn/linear`; a second `linear` in `blocks.0.attn` ends in `_1`.
 
         The numbers begin again in each PyTorch module. torch's own numbers run through the whole model, so that nodes
         of equal modules would have different names."""

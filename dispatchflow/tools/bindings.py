@@ -28,7 +28,8 @@ def bindings_of(toolchain: Toolchain) -> Bindings:
     """Return the bindings that belong to this toolchain's compiler.
 
     In an installed package, the bindings are in a directory above the compiler; in a build tree, they are beside the
-    tools. If a Python environment contains the bindings, its interpreter is used; otherwise, this process's own.
+    tools. If a Python environment contains the bindings, they need the environment's interpreter; otherwise, the
+    interpreter of this process is used.
 
     Raises:
         OSError: the toolchain has no bindings. They are not part of its identity, and may be added later.

@@ -99,7 +99,7 @@ class LimitHit:
 
 
 def shown(name: str, value: float | None) -> str:
-    """Return a limit as one writes it on the command line (`8GiB`), rounded if it would be long."""
+    """Return a limit as it is written on the command line (`8GiB`); a long number is rounded."""
     if value is None:
         return "none"
     if name != "memory_limit":

@@ -221,7 +221,7 @@ def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
     """Return one file in each directory that may contain the linker and the platform libraries.
 
     One directory is that of `compiler`. But `compiler` may be a script that starts a compiler in another directory.
-    Therefore the others are the directories of loaded files that have its name or contain the text `_SAID`."""
+    Therefore the others are the directories of loaded files with the name of `compiler` or with the text `_SAID`."""
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 
