@@ -42,7 +42,7 @@ class Shape(NamedTuple):
 
 
 def _split(shape: Shape, score: float) -> tuple[float, float]:
-    """Return powers of two for (a query, a key) whose product, times the scale, is `score`."""
+    """Return a power of two for a query and one for a key; their product times the scale is `score`."""
     exponent = shape.power + int(np.log2(score))
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
 
@@ -50,8 +50,9 @@ def _split(shape: Shape, score: float) -> tuple[float, float]:
 def single(shape: Shape) -> list[Array]:
     """Return inputs in which the last key has the largest score, and all other scores are equal.
 
-    A query that may see the last key gives it all the weight. A kernel that does not rescale the sums of earlier tiles
-    in the last tile gives wrong results, however few keys the last tile has. Values are 1 or -1; a mask is 0."""
+    A query that sees the last key gives all its weight to this key. When a kernel reads the last tile of keys, it must
+    rescale the sums of the earlier tiles. If it does not, its results are wrong, even if the last tile has few keys.
+    Values are 1 or -1; a mask is 0."""
     b, m, n, k1, k2, *_ = shape
     q, k = np.zeros((b, m, k1)), np.zeros((b, k2, k1))
     q[:, :, 0], k[:, -1, 0] = _split(shape, _GAP)
@@ -64,9 +65,11 @@ def balanced(shape: Shape, turned: bool) -> list[Array]:
 
     If a kernel does not read one place of a key, only the score of this key rises or falls. If the score rises, the key
     gets nearly all the weight. Queries alternate in sign, so that a score that falls for one query rises for the next;
-    `turned` swaps the signs of the queries. If the kernel does not read one place of a query, the scores of all keys
-    with one sign at that place rise above the others. In column j of the values, a key has 1 if its place j mod `k1`
-    adds to the score of every second query, and -1 if it subtracts. All elements of a mask are -8."""
+    `turned` swaps the signs of the queries. If the kernel does not read one place of a query, the scores from which
+    this place subtracts 8 rise above the others.
+
+    Column j of the values is 1 for the keys whose place j mod `k1` adds to the scores of the first, third, … query (if
+    `turned`, of the second, fourth, … query), and -1 for the other keys. All elements of a mask are -8."""
     b, m, n, k1, k2, *_ = shape
     of_query, of_key = _split(shape, _STEP)
     signs = np.where(bits(0, (b, 1, k1)), 1.0, -1.0)
@@ -78,7 +81,7 @@ def balanced(shape: Shape, turned: bool) -> list[Array]:
 
 
 def tail(element: ElementType) -> float:
-    """Return a power of two; 1 plus this power needs two more digits than half of the type's."""
+    """Return a power of two p for which 1 + p needs `element.digits // 2 + 2` binary digits."""
     return 2.0 ** -(element.digits // 2 + 1)
 
 

@@ -1,4 +1,4 @@
-"""Check the dims and options of all operations; each is a result column and a command-line variable."""
+"""Check the dims and options of all operations; they are result columns and command-line variables."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], 
     Args:
         operations: the operations that are checked.
         taken: the names that are already used.
-        by: what uses these names, for the message: `a column of every row`.
+        by: what each of these names is, for the message: `a column of every row`.
 
     Raises:
         DispatchflowError: a dim or an option has such a name.

@@ -55,7 +55,7 @@ def library_centered(operation: Operation, names: Sequence[str]) -> list[str]:
 
 
 def dynamic(*dims: str) -> Option:
-    """Return the option `dynamic` with the values `no` and `dims`; the value `mn` stands for `m` and `n`."""
+    """Return the option `dynamic`, whose values are `no` and each of `dims`, such as `mn` for `m` and `n`."""
     return Option(("no", *dims), "dims whose sizes are unknown at compile time, one letter each: `?` in the module")
 
 
@@ -163,7 +163,7 @@ class Contraction(Summed):
         return self._sizes() + ("" if self.accumulates else snippets.filled(self._total, self._total.element.zero))
 
     def _maps(self) -> tuple[str, list[str]]:
-        """Return (loop dims, affine maps from them to the two factors as stored and to the result)."""
+        """Return the loop dims, and a list of affine maps: those of both factors as stored, and of the result."""
         dims = "".join(loop.dim for loop in self.loops)
         return dims, snippets.affine(dims, *self._stored(), self.out)
 

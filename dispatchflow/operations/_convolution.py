@@ -80,7 +80,7 @@ class Convolution(Summed, Window):
     def loops(self) -> tuple[Loop, ...]:
         """The dims of linalg's named op: `n`, `oh`, `ow`, the result's channels, then the summed dims.
 
-        If the op sums over channels in a layout that begins with `nc`, the result's channels follow `n`, and the summed
+        If the op sums over channels and its layout begins with `nc`, the result's channels follow `n`, and the summed
         channels come before the window. With groups there is an additional dim, `g`, before the result's channels, and
         the channels' dims have the sizes of one group."""
         sizes = {"n": self.size("n"), **dict(zip(("oh", "ow"), self.outputs, strict=True))}

@@ -41,7 +41,7 @@ _LINES = {
 class Summed(Operation):
     """An operation that sums in the accumulator's type, and rounds to the result's type.
 
-    The option `epilogue` is computed before the rounding, in the accumulator's type."""
+    The epilogue, which the option `epilogue` selects, is computed in the accumulator's type, before the rounding."""
 
     @property
     @abstractmethod
@@ -146,9 +146,9 @@ class Summed(Operation):
 
     @property
     def library_types(self) -> Signature:
-        """The types of the sum that a library computes.
+        """The types of the operands, of the accumulator and of the sum in a library's expression.
 
-        If the epilogue has an operand, the sum is not rounded before the epilogue."""
+        If the epilogue has an operand, the sum has the accumulator's type: only the epilogue's result is rounded."""
         types = self.types
         return Signature(types.operands, types.accumulator, types.accumulator) if self.parameters() else types
 
@@ -159,7 +159,9 @@ class Summed(Operation):
         return why or super().library_lacks(library)
 
     def library_finished(self, library: Library, total: str) -> str:
-        """Return the library's expression of the result; `total` is its expression of the sum."""
+        """Return a Python expression that computes the result with this library.
+
+        `total` is the expression of the sum, before the epilogue and the rounding."""
         types = self.types
         if not self.parameters():
             return library.rounded(total, types)
@@ -211,7 +213,7 @@ class Summed(Operation):
         return _functions.gelu_error(joined, off, unit) if self._function == "gelu" else off
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`; for gelu and a recipe other than `random`, return gelu's error alone.
+        """Return `error` for the recipe `random` and for epilogues without gelu, else only the error of gelu.
 
         The sums are exact for all recipes (docs/verification.md) except `random`."""
         if recipe == "random" or self._function != "gelu":
@@ -226,7 +228,9 @@ class Summed(Operation):
         return replace(self, chosen=(*self.chosen[:index], "none", *self.chosen[index + 1 :]))
 
     def epilogue_flops(self) -> int:
-        """Return the epilogue's flops: its operations per element, without conversions, times the elements."""
+        """Return the epilogue's flops: the number of elements times its operations per element.
+
+        Conversions of the element type do not count."""
         if self.epilogue in ("none", "cast"):
             return 0
         each = 1 + (_functions.UNARY[self._function][1] if self._function else 0)

@@ -1,7 +1,8 @@
 """Choose inputs of the recipe `exact`, for which the accumulator represents all partial sums exactly.
 
 A recipe is a way to make inputs for verification; docs/verification.md describes this one. An operation has one or more
-sets of exact inputs, `exact`, `exact2`, …, which differ in their zeros and numbers.
+sets of exact inputs: `exact`, `exact2`, … Each set has other nonzero numbers; if it has zeros, they are at other
+positions.
 """
 
 from __future__ import annotations
@@ -50,9 +51,10 @@ class Operation(Protocol):
 
 
 class ExactRange(NamedTuple):
-    """The range of exact inputs: |Σ| ≤ safe · r**factors + addends · (r + shift) ≤ 2**digits.
+    """The limits of exact inputs, with which no sum exceeds 2**digits.
 
-    `factors` and `addends` are those of the operation. The digits are the accumulator's binary digits: 24 for f32."""
+    |Σ| ≤ safe · r**factors + addends · (r + shift) ≤ 2**digits. Here `factors` and `addends` are the operation's, and
+    `digits` is the number of the accumulator's binary digits: 24 for f32."""
 
     r: int
     """The largest magnitude: values are in -r … r, without 0."""
@@ -103,10 +105,11 @@ class Thinning(NamedTuple):
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
-    """Return a `Thinning` per set of exact inputs; empty if zeros are needed but no operand may have them.
+    """Return a `Thinning` per set of exact inputs; no `Thinning` if no operand may have the needed zeros.
 
-    If all terms may be nonzero, one set is enough. Otherwise there are enough sets for each element of each operand to
-    contribute to a result in one of them, but at most `_SETS`.
+    If all terms may be nonzero, there is one set, or two if clipping or rounding may hide an element in one set.
+    Otherwise the number of sets is at most `_SETS`. Up to this limit, there are as many sets as are needed for each
+    element of each operand to contribute to a result in at least one set.
 
     If one of two factors has zeros, an element of the other factor contributes only to results whose term with this
     element is not zero. Therefore some sets have zeros in one factor, and some in the other."""
@@ -133,7 +136,7 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
-    """Return the number of results that use one element; of several operands, the smallest such number."""
+    """Return how many results use one element of an operand; for several operands, the smallest number."""
     products = operation.result().size * operation.terms
     return min((products // operand.type.size for operand in operands if operand.type.size), default=1)
 
@@ -145,8 +148,8 @@ def _factor(operand: Operand) -> bool:
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
     """Return the largest `Thinning.share` for which a result has at most `safe` nonzero terms.
 
-    If two operands have zeros, a term is nonzero only if both factors are, so that the limit holds for the product of
-    the two shares. An even share of up to 8 is reduced by 1."""
+    If two operands have zeros, a term is nonzero only if both factors are nonzero. The limit then holds for the product
+    of the two shares. An even share of up to 8 is reduced by 1."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

@@ -40,7 +40,7 @@ _CALLS = {
 
 
 def constants(lines: Sequence[str], element: ElementType) -> str:
-    """Return ops that define the constants in the lines; they belong before the op that has the lines."""
+    """Return ops that define the constants in `lines`; these ops belong before the op with the lines."""
     words = {word for line in lines for word in line.split()}
     return "".join(
         f"    %{name} = arith.constant {_literal(value, element)} : {element.mlir} loc(unknown)\n"
@@ -98,8 +98,9 @@ def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
     """Return arguments spread over a float type's exponents, from the smallest to the largest.
 
     Some arguments are points at which implementations change their formula or range: 0, subnormal numbers, multiples of
-    ln(2) / 2. No argument is within 2 % of the argument from which an exponential is infinite. `raw` are random 64-bit
-    integers, `signs` the arguments' signs (1 or -1); both have the shape of the returned array."""
+    ln(2) / 2. Arguments whose magnitude is within 2 % of the smallest x for which exp(x) overflows are replaced by 1
+    or -1. `raw` are random 64-bit integers, `signs` the arguments' signs (1 or -1); both have the shape of the returned
+    array."""
     import numpy as np
 
     from dispatchflow.operations._random import below

@@ -2,8 +2,8 @@
 
 A kernel that reads bf16 as f16, has no infinity, or adds in fewer bits gives right results for small numbers. Therefore
 lines of floating-point operands are multiplied by powers of two, which changes no digit of any partial sum. A line is
-the elements with one index along the axes `Operand.lines`: in A·B a row of A or a column of B. Integers have magnitudes
-in the upper half of their type's range, and all integers of a line have the same sign.
+all elements with the same index along the axes `Operand.lines`: in A·B a row of A or a column of B. Integers have
+magnitudes in the upper half of their type's range, and all integers of a line have the same sign.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def exponents(element: ElementType) -> Span:
 
 
 def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
-    """Return the exponents of a type's smallest number and of its largest number divided by `times`.
+    """Return two exponents: of a type's smallest number, and of (the type's largest number) / `times`.
 
     If `subnormal` is false, the smallest number is the smallest normal number."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
@@ -81,9 +81,10 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return for each line, as a power of two, the smallest exponent of the numbers that `codes` makes.
+    """Return a power of two for each line; this is the argument `line` of `codes`.
 
-    The type represents this exponent and, as far as possible, the `count` - 1 exponents above it."""
+    `codes` makes numbers with this power's exponent and the `count` - 1 exponents above it. The type represents all
+    these exponents, if its range is large enough."""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
 
@@ -104,13 +105,13 @@ def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
 def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     """Return integers whose magnitudes are in the upper half of the type's range.
 
-    Every second line is negative, from the first line on. If the epilogue clips negative sums, all lines are negative,
+    The first, third, fifth, … lines are negative. If the epilogue clips negative sums, all lines are negative,
     so that products are positive. Unsigned integers are never negative.
 
-    If the result has at least twice the operand's bits, the second half of each negative line, along `Operand.shared`,
-    has the type's lowest number everywhere. The sum of two products of lowest numbers overflows an integer with twice
-    the operand's bits. If the result has fewer bits, products of even numbers may wrap to 0 (6 · 8 in i4), so that all
-    elements of the first operand are odd."""
+    If the result has at least twice the operand's bits, the type's lowest number fills one half of each negative line:
+    the upper half of the indices along `Operand.shared`. The sum of two products of lowest numbers overflows an integer
+    with twice the operand's bits. If the result has less than twice the operand's bits, all elements of the first
+    operand are odd, because products of even numbers may wrap to 0 (6 · 8 in i4)."""
     element, shape = operand.type.element, operand.type.shape
     half, doubles = 2 ** (element.digits - 1), 2 * element.bits <= operation.types.result.bits
     odd = operation.multiplies and not doubles and operand == operation.operands()[0]
@@ -127,9 +128,9 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
 
 
 def lowered(values: Array, lines: Sequence[int], element: ElementType) -> Array:
-    """Return negative numbers, `values`, with every third line moved near the type's lowest number.
+    """Return the negative numbers `values`, but with every third line moved near the type's lowest number.
 
-    The first line is one of those. The numbers of a line keep their order and their digits."""
+    The first line is moved, the next two are not, and so on. A line's numbers keep their order and their digits."""
     far = line_numbers(values.shape, lines) % 3 == 0
     if element.is_float:
         magnitude = ceil(log2(float(abs(values).max())))

@@ -84,7 +84,9 @@ class Window(Operation):
         return TensorType(tuple(sizes[letter] for letter in self.layout[:4]), elements[index])
 
     def padded(self, image: TensorType, literal: str) -> tuple[str, str, TensorType]:
-        """Return (ops that pad the image with `literal`, name, type); no ops if there is no padding."""
+        """Return ops that pad the image with `literal`, and the padded image's name and type.
+
+        Without padding there are no ops, and the name and type are those of the image itself."""
         if not (padding := self.option("padding")):
             return "", "arg0", image
         amounts = [padding if letter in "hw" else 0 for letter in self.layout[:4]]

@@ -129,7 +129,7 @@ class Operation(Workload):
     def label(self) -> str:
         """Sizes, types with layouts, and non-default options: `4x4x4_f32t_f32t_f32t_accumulate_yes`.
 
-        The types are those of `signature`, because an option can give two signatures the same `types`."""
+        The types are those of `signature`, not `types`: an option can make `types` equal for two signatures."""
         types, lettered = self.signature, set(self.layout) <= _LETTERS
         elements = [element.mlir for element in types.operands]
         if lettered:
@@ -231,7 +231,7 @@ class Operation(Workload):
 
     @property
     def bitwise(self) -> bool:
-        """Whether only one bit pattern is right even for random inputs: integers, selections and moves."""
+        """Whether only one bit pattern is right even for random inputs, as for integers or a transposition."""
         return not self.types.result.is_float
 
     def magnitude(self, operands: Sequence[Array]) -> Array:
@@ -274,9 +274,9 @@ class Operation(Workload):
 
     @property
     def dispatches(self) -> int | None:
-        """The number of different dispatches that the operation must become; None if the compiler may choose.
+        """The number of different dispatches that the compiler must make; None if it may choose the number.
 
-        Another number is a failure: a time that is reported for one dispatch must be the time of one dispatch."""
+        With another number the case fails: a time that is reported for one dispatch must be that of one dispatch."""
         return None
 
     @property

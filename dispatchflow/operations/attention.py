@@ -74,18 +74,18 @@ class Attention(Operation):
         1 / count, where count is the number of keys with equal scores.
 
         Keys are 1 or -1 at each of `k1` places, times a power of two. Every fourth query, including the last, has equal
-        scores for all keys. Each other query has 1 or -1 at some places. It has equal scores for the keys with the same
-        signs at all these places: about 128 keys, or a few for one query of 16. All keys are equal at the first place,
-        which moves all scores by 128 or -128, so that exponentials overflow or vanish if the maximum is not subtracted.
-        With a causal mask, the query's own key and the next key have the query's signs. A mask hides one key of eight,
-        but no key from the last query. Values are 1 or -1.
+        scores for all keys. Each other query has 1 or -1 at some places, and 0 elsewhere. The keys with the query's
+        signs at these places get equal scores: about 128 keys, or only a few keys for one of 16 queries. All keys are
+        equal at the first place, which moves all scores by 128 or -128: exponentials overflow or vanish if the maximum
+        is not subtracted. With a causal mask, the query's own key and the next key have the query's signs. A mask hides
+        one of eight keys from each query, except from the last query. Values are 1 or -1.
 
         If the result is wider than f16, neighboring values have different signs, and one value of each column is so
         large that the mean of all is between 4 and 8. The mean then shows a lost key, even one that is lost only from
-        the sum of the weights. The signs alternate for the sake of kernels that first divide the weights by their sum,
-        and then add up values times the rounded 1 / count. If equal terms are added one by one, all roundings have the
-        same direction. Their sum is up to count · u, which can be more than the effect of a lost key. The roundings of
-        two neighbors with different signs cancel."""
+        the sum of the weights. Some kernels first divide the weights by their sum, and then add up values times the
+        rounded 1 / count. With equal values, all roundings of such a sum would have the same direction and add up to
+        count · u, which can be more than the effect of a lost key. With alternating signs, the roundings of two
+        neighbors cancel."""
         if recipe == "random":
             return None
         import numpy as np
@@ -211,9 +211,9 @@ class Attention(Operation):
         """Return the bound Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
 
         Here u is the unit roundoff of the accumulator, and w that of the operands, to whose type scaled queries and
-        weights may be rounded. The relative error of an exponential is ρ, that of 1 / Σ exponentials is δ. The first,
-        ρ, is the error of the score, ((growth + 2) · u + 2 · w) · Σ|terms|, plus (2·below + 2·ULPS) · u, as in softmax.
-        The score is lower than the largest by `below`. ULPS counts twice because partial results are rescaled."""
+        weights may be rounded. The relative errors of an exponential and of 1 / Σ exponentials are ρ and δ. The error
+        of a score is ((growth + 2) · u + 2 · w) · Σ|terms|. This plus (2·below + 2·ULPS) · u is ρ, as in softmax;
+        `below` is (largest score - score). ULPS counts twice because partial results are rescaled."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, own = self.signature.accumulator.unit, self.signature.operands[0].unit
@@ -228,7 +228,7 @@ class Attention(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound on errors for the inputs of a recipe; u and w are the unit roundoffs of `error`.
+        """Return the bound on errors for the inputs of a recipe; u, w and growth are the same as in `error`.
 
         The relative error of an exponential is ρ = 4·ULPS·u + 2·u · a · Σ|terms| of its score. In `counted` and
         `single`, a is the number of additions within a score, because equal scores may be added in different orders. In

@@ -54,8 +54,8 @@ class Chain(Operation):
 
         The recipe detects operands that are read with too few digits (docs/verification.md). Each column of the second
         factor has one number that is not zero, and each column of the third factor has four. In each product of three
-        numbers, one uses its full significand, and the other two are 1 or -1. Along `k`, this one number is in the
-        first, the second and the third factor in turn."""
+        numbers, one uses its full significand, and the other two are 1 or -1. The factor that has this one number
+        changes with each index along `k`: the first factor, the second, the third, the first again, and so on."""
         if recipe != "wide":
             return None
         import numpy as np
@@ -81,7 +81,9 @@ class Chain(Operation):
         return text + second + snippets.returned(last, self.result())
 
     def _product(self, name: str, lhs: str, rhs: str, dims: tuple[str, str, str]) -> tuple[str, str]:
-        """Return (ops, name of the value) of a product; `dims` are those of both factors and of the product."""
+        """Return the ops of a product, and the name of the value that they define.
+
+        `dims` are the dims of the left factor, of the right factor and of the product."""
         a, b, (total, out) = (
             self._tensor(dims[0]),
             self._tensor(dims[1]),

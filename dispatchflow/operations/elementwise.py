@@ -62,11 +62,12 @@ class Elementwise(Operation):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of the recipes `exact` and `far` (docs/verification.md).
 
-        `exact`: integers of magnitude 1 to 15 with both signs; only negative integers for `max` and only positive
-        integers for `relu`, so that a lost element, which is 0, changes the result. Floating-point numbers are
-        multiplied by powers of two over the type's range, so that a clamp or a flush to 0 changes the result. Both
-        operands of a result get the same power; in a product only one gets it, the first or the second in turn. For
-        sums and products of integers this method returns None, because `verification.inputs` makes their operands.
+        `exact`: integers of magnitude 1 to 15. They have both signs, but are all negative for `max` and all positive
+        for `relu`: with these signs, an element that is read as 0 changes the result. Floating-point numbers are
+        multiplied by powers of two over the type's range, so that a clamp or a flush to 0 changes the result. The two
+        operands of one result are multiplied by the same power. For `mul`, only one of the two is multiplied: the
+        first and the second alternately. For sums and products of integers this method returns None, because
+        `verification.inputs` makes their operands.
 
         `far`: arguments of functions such as `exp`, over all exponents of the type; see `_functions.far`. The signs are
         opposite to the signs in the recipe `random`."""
@@ -131,12 +132,14 @@ class Elementwise(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error: that of one rounding for arithmetic, else that of the function."""
+        """Return a bound on the error: one rounding for an arithmetic operation, else `_functions.error_of`."""
         y, element = self.reference(operands), self.signature.accumulator
         return _functions.error_of(self._kind, operands[0], y, element) if self._curved else abs(y) * element.unit
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`; for the recipe `far` it is larger, so that a subnormal result may be 0."""
+        """Return the bound `error`; for the recipe `far`, add the smallest normal number to it.
+
+        A result below this number is then right even if a kernel flushes it to 0."""
         if recipe != "far":
             return self.error(operands)
         smallest = {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}[self.signature.result.bits]

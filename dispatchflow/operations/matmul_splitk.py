@@ -10,9 +10,9 @@ from dispatchflow.operations.api import Loop, Option, TensorType, snippets
 
 
 class MatmulSplitk(Contraction):
-    """Matrix product whose sum over `k` is split into `slices` in the module itself.
+    """Matrix product whose sum over `k` is split in the module itself: `slices` is the number of parts.
 
-    Each slice is a separate product; a second dispatch adds the products. For a `matmul`, the tuning `split_k` requests
+    Each part is a separate product; a second dispatch adds the products. For a `matmul`, the tuning `split_k` requests
     the same from the compiler."""
 
     name: ClassVar[str] = "matmul_splitk"
@@ -27,7 +27,7 @@ class MatmulSplitk(Contraction):
 
     @property
     def dispatches(self) -> int | None:
-        """Two: the slices' products, and their sum. With one dispatch, the compiler has fused both again."""
+        """Two: the products of the slices, and their sum. A single dispatch means that both were fused."""
         return 2
 
     @property
@@ -69,7 +69,7 @@ class MatmulSplitk(Contraction):
         return text + self.finished(total)
 
     def _sliced(self, dims: str, operand: TensorType) -> tuple[str, TensorType]:
-        """Return an operand's dims and type after `k` is split into two axes: slice, term of the slice."""
+        """Return an operand's dims and type after `k` is split into two axes: slice, and index within a slice."""
         axis, slices = dims.index("k"), self.option("slices")
         shape = (*operand.shape[:axis], slices, operand.shape[axis] // slices, *operand.shape[axis + 1 :])
         return dims.replace("k", "sk"), TensorType(shape, operand.element)

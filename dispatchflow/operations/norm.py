@@ -58,8 +58,8 @@ class Norm(Operation):
         The squares of the distances are equal powers of two, so that the sums for mean and variance are exact in any
         order. If one of n squares is lost or doubled, or if n - 1 is used for n, the variance changes by 1 / n of its
         value, and the result by 1 / 3n of its value. The variance is 2·ε, so that a wrong or missing ε changes the
-        result. For `layer`, the mean is 2**-12, a sixteenth of the distance, so that x - mean is exact even if a
-        device's quotient is not. If n is odd, one element is twice as far above the mean.
+        result. For `layer`, the mean is 2**-12, a sixteenth of the distance, so that x - mean is exact even on
+        a device whose quotient sum / n is not. If n is odd, one element is twice as far above the mean.
 
         `shifted`: like `counted`, but the mean is 1024 times the distance. A variance that is computed as the mean of
         squares minus the square of the mean loses most of its digits. All elements have the same sign, and rounding
@@ -69,8 +69,8 @@ class Norm(Operation):
         `few`: four elements of a row have all digits of their type, and all others are 0, so that no sum is long.
 
         In `shifted` and `few`, three of four rows are scaled to the largest numbers of their type, so that squares
-        overflow narrower types. Every third row of `shifted` has the small mean of a row of `counted`: after scaling,
-        the distances from the mean are as large as the numbers themselves."""
+        overflow narrower types. Every third row of `shifted` has the same small mean as the rows of `counted`.
+        Therefore its distances from the mean, after scaling, are as large as the numbers themselves."""
         if recipe == "random":
             return None
         import numpy as np
@@ -161,10 +161,11 @@ class Norm(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return a bound on the error: the errors of all steps, propagated from the mean to the result.
 
-        Here u is the accumulator's unit roundoff. Mean μ: δμ = (growth + 1) · u · mean|x|, because the elements of
-        `random` have both signs, and the sums of `shifted` are exact. Difference d = x - μ: δd = δμ + u·|d|. Variance
-        v, a sum of positive terms: δv = mean(2·|d|·δd + δd²) + (drift + 2u) · (v + ε). With t = δv / (v + ε), 1/√(v +
-        ε) may be 1/√(1-t) times too large; computing the root adds a relative error of ULPS · u."""
+        Here u is the accumulator's unit roundoff. Mean μ: δμ = (growth + 1) · u · mean|x|. `growth` requires terms with
+        both signs, as in the recipe `random`. In `shifted` all terms have one sign, but their sums are exact.
+        Difference d = x - μ: δd = δμ + u·|d|. Variance v, a sum of positive terms: δv = mean(2·|d|·δd + δd²) +
+        (drift + 2u) · (v + ε). With t = δv / (v + ε), 1/√(v + ε) may be 1/√(1-t) times too large; computing the root
+        adds a relative error of ULPS · u."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, grown = self.signature.accumulator.unit, growth(self.sizes[1])

@@ -21,7 +21,9 @@ from dispatchflow.operations.api import (
 
 
 class Pooling(Window):
-    """The largest element of a window, or its sum. Padding is never the largest, and adds nothing."""
+    """The largest element of each window, or the sum of its elements.
+
+    Padding is never the largest, and adds nothing."""
 
     name: ClassVar[str] = "pooling"
     dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "kh", "kw")

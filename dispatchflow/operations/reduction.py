@@ -1,4 +1,4 @@
-"""y[m] = Σ_k x[m,k], or the largest; along the other axis, or of all"""
+"""y[m] = Σ_k x[m,k] (inner), y[k] = Σ_m x[m,k] (outer) or y = Σ_{m,k} x[m,k] (all); or max instead of Σ"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from dispatchflow.operations.api import Array, Library, Operand, Operation, Sign
 class Softmax(Operation):
     """Softmax of each row.
 
-    The sums of `f16` are in f16, and can be verified up to 512 columns; `f16_f32_f16` computes in f32."""
+    With `f16`, sums are in f16 and can be verified up to 512 columns. With `f16_f32_f16`, all is computed in f32."""
 
     name: ClassVar[str] = "softmax"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
@@ -45,12 +45,13 @@ class Softmax(Operation):
         any order of summation, and a result is 1 / count or 0. A term that is lost or doubled changes a result by
         1 / count of the result.
 
-        All elements of a row are equal if the result's type distinguishes 1 / count from 1 / (count + 1). Otherwise
-        only every second, third, … element has the equal value, and other elements have it in the next row. One of
-        eight rows has a single largest element, so that a maximum that leaves out an element is found. The equal
-        elements are 128 or -128, the others lower by 256. If the maximum is not subtracted, or includes a zero of
-        padding, exponentials overflow or vanish in f32 and f16. In every third row, the equal elements have magnitudes
-        of 2**14 or more, so that a maximum that begins with a wrong number is found.
+        All elements of a row are equal if the result's type distinguishes 1 / count from 1 / (count + 1). Otherwise the
+        equal elements of a row are so few (one of two, one of three, …) that the type distinguishes these numbers, and
+        the next row has its equal elements elsewhere. One of eight rows has a single largest element, so that a maximum
+        that leaves out an element is detected. The equal elements are 128 or -128, the others lower by 256. If the
+        maximum is not subtracted, or includes a zero of padding, exponentials overflow or vanish in f32 and f16. In
+        every third row, the equal elements have magnitudes of 2**14 or more, so that a maximum that begins with a wrong
+        number is detected.
 
         `single`: each row has a single largest element, 2**14 or more, and all others are lower by 256. In the first
         row it is the last element. A maximum without the last tile is then wrong, and so is an online softmax whose
@@ -58,7 +59,7 @@ class Softmax(Operation):
 
         `peaked`: one element of a row is 128, its neighbor is larger by an amount that half of the type's digits cannot
         represent, and all others are lower by 256. The results of the two elements depend on their difference. They are
-        neighbors, so that a maximum that includes neither is found; in the first row they are the first two."""
+        neighbors, so that a maximum without both is detected. In the first row they are the first two elements."""
         if recipe == "random":
             return None
         import numpy as np
