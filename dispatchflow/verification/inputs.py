@@ -11,10 +11,12 @@ an operation defines itself (`Operation.made`):
   are nonzero; in benchdnn this is the average. Lines, such as rows of A in A·B, are multiplied by powers of two;
   integer operands are large, and their sums wrap (see `operations._range`).
 - `wide`: like `exact`, but the operands use their full significand, as far as sums remain exact (22 of f32's 24 binary
-  digits). In each product one factor has all these digits and the other is 1 or -1; the two factors take turns along
-  the sum. The nonzero terms of a sum are few and adjacent. A kernel that reads an operand in a narrower type, or uses a
-  narrower accumulator for a part of the sum, cannot compute these bits.
-- `random`: uniform in [-1, 1) or the operand's own range, rounded to the element type; integers over their full range.
+  digits). In each product one factor has all these digits and the other is 1 or -1; from term to term of a sum, the
+  factor with all digits is alternately the first and the second. The nonzero terms of a sum are few and adjacent. A
+  kernel that reads an operand in a narrower type, or uses a narrower accumulator for a part of the sum, cannot compute
+  these bits.
+- `random`: floating-point numbers that are uniform in [-1, 1), or in the operand's own range, and are rounded to the
+  element type; integers that are uniform in the full range of their type.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def stored(array: Array) -> bytes:
 
 
 def read(path: Path, dtype: np.dtype | str) -> Array:
-    """Return the elements of a file with the bytes that `stored` returns, as a flat array.
+    """Read a file that contains a result of `stored`, and return the elements as a flat array.
 
     If the number of 4-bit elements is odd, the array ends in an additional zero."""
     if (element := np.dtype(dtype)).name not in _PACKED:
@@ -99,7 +101,7 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 
 
 def _small(raw: Array, operand: Operand, operation: Operation) -> Array:
-    """Return integers in -r … r without 0; `ExactRange.shift` is added to those that are added to sums."""
+    """Return nonzero integers in -r … r, plus `ExactRange.shift` if the operand is added to a sum."""
     numbers = exact_range(operation)
     values = below(raw, 2 * numbers.r) - numbers.r
     values += values >= 0  # no zeros: a lost zero would not be noticed
@@ -109,9 +111,10 @@ def _small(raw: Array, operand: Operand, operation: Operation) -> Array:
 
 
 def _balanced(operation: Operation, operand: Operand) -> Array:
-    """Return values 1 and -1 for the factor with more elements, and 1 for the other: each sum is 4 or 3.
+    """Return the elements of one factor, all 1 or -1, so that the terms of each sum add up to 4 or 3.
 
-    The sum is 3 if the number of terms is odd. Fewer than four terms are all 1."""
+    The factor with more elements has both values; the other factor is 1 everywhere. A sum is 4 if its number of terms
+    is even, and 3 if it is odd. If a sum has fewer than four terms, all of them are 1."""
     shape, terms = operand.type.shape, operation.terms
     if operand != max(filter(_multiplied, operation.operands()), key=lambda each: each.type.size):
         return np.ones(shape, np.int64)
@@ -158,7 +161,7 @@ def wide(operation: Operation) -> list[Array]:
 
 
 def _all_codes(operation: Operation) -> int:
-    """Return how many exponents the numbers of a line have in the wide recipe; 0 if `codes` is not used.
+    """Return how many exponents occur in a line in the wide recipe; 0 if the recipe does not use `codes`.
 
     A line is, for example, a row of A in A·B. Kernels may decode floats of 8 bits by tables, so all numbers of these
     types are used. The number of exponents is small enough for all sums to be exact."""
@@ -178,7 +181,9 @@ def _scales(shape: tuple[int, ...], index: int) -> Array:
 
 
 def _multiplied(operand: Operand) -> bool:
-    """Return whether an operand is a factor of a sum's terms, not added to the sum or multiplied with it."""
+    """Return whether an operand is a factor of the terms of a sum.
+
+    The other operands are added to the sum, or multiplied with it."""
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 
@@ -218,8 +223,9 @@ def _mask(
     """Return a mask of `shape` with exactly min(terms, share) true positions along `axes` in each line.
 
     A line has one index along the other axes; `terms` is its number of positions. Position i is true if
-    (i · `stride` + offset) mod terms < share. The true positions are adjacent for stride 1, and spread by default. In
-    each line and part they continue where those of the previous line or part ended."""
+    (i · `stride` + offset) mod terms < share. The true positions are adjacent for stride 1, and spread by default. The
+    offset is (number of the line · `parts` + `part`) · share, so that each part of a line, and then the next line, has
+    other true positions."""
     terms = prod(shape[axis] for axis in axes)
     if stride is None:
         stride = next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)

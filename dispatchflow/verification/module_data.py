@@ -217,7 +217,7 @@ def number_type(declared: str, nbytes: int) -> np.dtype[Any]:
 
 
 def number(held: bytes, declared: str) -> Array | None:
-    """Return a result that is a bare number as an array of rank 0; None for unsupported types (f16, bf16).
+    """Convert a result that is a number, not a tensor, to an array of rank 0; None for f16 and bf16.
 
     `held` are the runtime's bytes, in which a narrow integer is in the low bits."""
     if declared in ("f16", "bf16") or len(held) not in (4, 8):
@@ -230,7 +230,7 @@ def number(held: bytes, declared: str) -> Array | None:
 
 
 def content(file: File) -> bytes:
-    """Return the bytes of a file, or of a `.npz` archive's member, which is a `.npy` file.
+    """Return the bytes of a file; from a `.npz` archive, return those of its `.npy` file `file.member`.
 
     Raises:
         OSError: the file cannot be read, or has changed since it was planned.
@@ -249,10 +249,10 @@ def content(file: File) -> bytes:
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
-    """Return (name → content of the files to which a module refers, the module's text with these names).
+    """Return the files to which a module refers, as name → content, and the module's text with the names.
 
-    A name is the digest of the file's content, followed by the file's suffix. It replaces the path in the text, so that
-    the text's digest depends on the files' contents and not on their paths.
+    A name is the digest of a file's content, followed by the file's suffix. It replaces the path in the module's text.
+    Therefore the text's digest depends on the files' contents and not on their paths.
 
     Raises:
         ToolError: a file cannot be read, or the module refers to one in a way that is not supported.
@@ -292,7 +292,7 @@ def _load(file: File) -> Array:
 
 
 def tolerance(element: ElementType, rtol: str | None) -> float:
-    """Return the relative tolerance of floating-point results, `rtol` if given; see `tolerances`."""
+    """Return the relative tolerance for `tolerances`: `rtol` if it is given, else the default of the type."""
     return float(rtol) if rtol is not None else _RTOL[element]
 
 

@@ -2,8 +2,8 @@
 
 A recipe is a way to make inputs whose results show certain errors (docs/verification.md). If the bound on the results'
 errors is too large, wrong results pass. Therefore errors are planted in the very inputs that verify a case. Each
-operand is spoilt in four ways, the reference is computed from the spoilt operands, and its result is compared as a
-kernel's result is. The recipes of an operation together must detect
+operand is spoilt in four ways, the reference is computed from the spoilt operands, and the reference's result is then
+compared with the expected result, as a kernel's result is. The recipes of an operation together must detect
 
 - zeros in place of an operand;
 - an operand in which one line is zero (all elements with one index along an axis): for each axis, the last line and
@@ -86,7 +86,7 @@ def excerpt(operation: Operation) -> Operation:
 
     Parallel dims are those that can be smaller without changing the terms of a sum (`Operation.parallel`). If there are
     three or more, the first dim is a batch, and its size becomes two. If the inputs of the recipe `exact` have zeros,
-    enough results are kept for each term to contribute to one of them."""
+    the other dims may stay larger than `_RESULTS`, so that each term contributes to at least one result."""
     windows = -(-operation.terms // max(inputs.exact_range(operation).safe, 1))
     most = max(_RESULTS, windows * (FEW if operation.clips else 1))
     batched = len(operation.parallel) > 2
@@ -149,9 +149,9 @@ class _Recipe:
 
     @cached_property
     def _made(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
-        """(operands, unrounded reference, values with which results are compared).
+        """The operands, the unrounded reference, and the values with which results are compared.
 
-        The values are (expected,) if results are compared bit by bit, else (reference, tolerance)."""
+        These values are (expected,) if results are compared bit by bit, else (reference, tolerance)."""
         operation, narrow = self._operation, inputs.made(self._operation, self._recipe)
         operands, value = reference.widened(narrow), reference.unrounded(operation, narrow)
         if operation.compares_bits(self._recipe):

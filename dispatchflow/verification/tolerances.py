@@ -1,9 +1,9 @@
 """Compute tolerances for floating-point results of a user's module.
 
 There is no error analysis of a user's program, so tolerances are derived from the expected result. Its elements show
-how large the terms of the sums may have been. If the terms of a sum cancel, the sum is small but has the rounding
-errors of its terms, which were about as large as the neighboring elements. The tolerance of an element is therefore
-rtol · (magnitude of the element + magnitude of its surroundings), where rtol is the relative tolerance.
+how large the terms of the sums may have been. If the terms of a sum cancel, the sum is small, but its rounding errors
+are those of large terms. These terms were about as large as the neighboring elements. The tolerance of an element is
+therefore rtol · (magnitude of the element + magnitude of its surroundings), where rtol is the relative tolerance.
 
 The root mean square of the complete result is no measure of the surroundings, because the largest elements dominate it.
 With a mask of -3.4e38, or with one row that is a million times the others, every other element would be within such a
@@ -61,7 +61,9 @@ def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Arra
 
 
 def _rms(ordered: Array, counts: Array | int) -> Array:
-    """Return the root mean square of the first `counts` of the sorted magnitudes `ordered`."""
+    """Return the root mean square of the `counts` smallest of the sorted magnitudes `ordered`.
+
+    If `counts` is an array, return one root mean square for each of its elements."""
     scale = max(1.0, ordered[-1] / _SQUARABLE) if ordered.size else 1.0
     sums = np.concatenate([[0.0], np.cumsum((ordered / scale) ** 2)])
     found: Array = scale * np.sqrt(sums[counts] / np.maximum(counts, 1))
@@ -72,8 +74,9 @@ def _typical(sizes: Array) -> Array:
     """Return the typical magnitude around each element.
 
     It is the median of the element's line times the median of its column, divided by the median of all elements.
-    Therefore lines and columns (channels) with different scales are each judged by their own scale. Zeros are left out
-    of the medians, because masks and clipped results have many; very large values, as of masks, are left out too."""
+    Therefore lines and columns (channels) with different scales are each judged by their own scale. Two kinds of
+    elements are left out of the medians: zeros, because masks and clipped results have many zeros, and very large
+    values, such as finfo.min in a mask."""
     counted = np.where(np.isfinite(sizes) & (sizes > 0), sizes, np.nan)
     ordered = np.sort(counted[np.isfinite(counted)], axis=None)
     small = ordered[ordered.size // 20] if ordered.size else 0.0
@@ -89,13 +92,13 @@ def _typical(sizes: Array) -> Array:
 
 
 def _length(shape: Sequence[int]) -> int:
-    """Return the length of a line: the number of elements along the last axis, or the last axes.
+    """Return the length of a line: the number of elements along the last axis, or along several last axes.
 
-    Axes are taken, from the last one on, until a line has the `_LEAST` elements that its median needs. In an image of
-    7 × 7 elements, these are both axes.
+    A line needs `_LEAST` elements for its median. If the last axis has fewer, the line extends along the last two axes,
+    the last three, and so on, until it has enough. In an image of 7 × 7 elements, a line extends along both axes.
 
-    A column is the elements at one position of all lines or, if there are fewer than `_LEAST` lines, at one index of
-    the last axis."""
+    A column consists of the elements at the same position in all lines. If there are fewer than `_LEAST` lines, it
+    consists of the elements with the same index along the last axis."""
     length = 1
     for size in reversed(shape):
         length *= size
