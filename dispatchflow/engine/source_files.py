@@ -14,7 +14,8 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parent.parent
 _ALWAYS = ("inputs", "power", "reference", "verdict")
-_FROM = re.compile(r"^\s*from\s+(?:dispatchflow\.operations|\.)\.?([\w.]*)\s+import\s*(\([^)]*\)|.*)", re.MULTILINE)
+_FROM = re.compile(r"\bfrom\s+(?:dispatchflow\.operations|\.{1,2}(?:operations)?)\s+import\s*(\([^)]*\)|.*)")
+_NAMED = re.compile(r"\boperations\.(\w+)|\bfrom\s+\.(\w+)|\b(_\w+)")
 _OTHERS = re.compile(r"^\s*(?:from|import)\s+([a-zA-Z_]\w*)", re.MULTILINE)
 _INDIFFERENT = {"dispatchflow", "msgspec"}
 """Packages that do not influence the values of inputs and expected results."""
@@ -36,11 +37,14 @@ def of_operation(module: str) -> tuple[str, ...]:
 
 @cache
 def _imported(name: str) -> list[str]:
-    """Return the files of operations/ that this file imports."""
-    modules = set()
-    for module, names in _FROM.findall(_text(name)):
-        words = [module.partition(".")[0]] if module else re.findall(r"\w+", names)
-        modules |= {word for word in words if (_ROOT / "operations" / f"{word}.py").is_file()}
+    """Return the files of operations/ that this file imports.
+
+    A private file counts as imported if its name occurs anywhere in the text, because Python has many forms of imports.
+    """
+    text = _text(name)
+    words = {word for found in _NAMED.findall(text) for word in found}
+    words |= {word for names in _FROM.findall(text) for word in re.findall(r"\w+", names)}
+    modules = {word for word in words if (_ROOT / "operations" / f"{word}.py").is_file()} - {Path(name).stem}
     return [f"operations/{module}.py" for module in sorted(modules)]
 
 

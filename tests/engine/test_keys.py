@@ -139,6 +139,18 @@ def test_code_that_makes_all_inputs_is_among_the_sources_of_every_operation():
         assert used <= set(source_files.of_operation(cls.__module__)), cls.name
 
 
+@pytest.mark.parametrize("statement", [
+    "from dispatchflow.operations import _sums", "from . import _sums", "from ..operations import _sums",
+    "import dispatchflow.operations._sums as sums", "import math; from dispatchflow.operations._sums import drift",
+    "from dispatchflow.operations import (  # (helpers)\n    _option,\n    _sums,\n)",
+    "from dispatchflow.operations import \\\n    _sums", "from dispatchflow import operations\noperations._sums.drift()",
+    'importlib.import_module("dispatchflow.operations._sums")',
+])  # fmt: skip
+def test_a_helper_that_an_operation_imports_in_any_form_is_among_its_sources(statement, monkeypatch):
+    monkeypatch.setattr(source_files, "_text", lambda name: statement if name == "operations/mine.py" else "")
+    assert "operations/_sums.py" in source_files._imported.__wrapped__("operations/mine.py")
+
+
 def test_the_emit_key_depends_only_on_the_text(case_of):
     base = actions.emit(case_of(), NEWEST).key
     assert actions.emit(case_of(threads=1, target="vmvx"), NEWEST).key == base
