@@ -1,6 +1,6 @@
 """Make inputs of `attention` whose results show which elements are read, and with how many digits.
 
-A recipe is a way to make inputs whose results show certain errors (docs/verification.md). `single`, `balanced` and
+A recipe is a way to make inputs whose results show certain errors (docs/verification.md). `rising`, `balanced` and
 `peaked` return the inputs of the recipes with these names: queries, keys, values and, if the attention has one, a mask.
 A score is the argument of an exponential: the product of a query and a key, times the scale, plus the mask. A place is
 an index along `k1`, the dim of queries and keys. Every element type of `attention` represents these inputs exactly."""
@@ -47,17 +47,46 @@ def _split(shape: Shape, score: float) -> tuple[float, float]:
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
 
 
-def single(shape: Shape) -> list[Array]:
-    """Return inputs in which the last key has the largest score, and all other scores are equal.
+def rising(shape: Shape, element: ElementType) -> list[Array]:
+    """Return inputs in which the largest score so far rises many times along the keys.
 
-    A query that sees the last key gives all its weight to this key. When a kernel reads the last tile of keys, it must
-    rescale the sums of the earlier tiles. If it does not, its results are wrong, even if the last tile has few keys.
-    Values are 1 or -1; a mask is 0."""
+    When the largest score of a tile is larger than those of all earlier tiles, a kernel must rescale the sums of the
+    earlier tiles. The scores of up to about 1000 keys at random places rise from 0 to 2, the first ones faster. The
+    score of the last key is so high that its weight is about half of the sum, also if it is in a tile of its own. The
+    sums before each rise are a visible part of the result, so that a wrong factor shows. The scores of all other keys
+    are -128.
+
+    A mask subtracts 4 from some scores, to which the product of query and key adds 4. One of eight keys, at least one
+    of three, has a score of 2048 and is hidden by the mask. All queries have the same mask, because they have the same
+    products with the keys.
+
+    Values are 1 or -1: in every second column at random, in the others 1 up to some key, and -1 from this key on."""
     b, m, n, k1, k2, *_ = shape
+    x, column = np.arange(k2) / k2, np.arange(n)
+    finest = 2.0 ** (4 - element.digits)
+    climb = np.round((2 - 2 * (1 - x) ** 3) / finest) * finest
+    rare = max(k2.bit_length() - 10, 0)
+    scores = np.where(bits(4, (b, k2), rare), climb, -_GAP) if rare else np.tile(climb, (b, 1))
+    scores[:, -1] = min(1 + k2.bit_length() * 11 / 16, 8)
+    mask = np.zeros((b, k2))
+    if shape.masked:
+        mask = np.where(bits(5, (b, k2), 3), -(2.0**13), np.where(bits(6, (b, k2)), -4.0, 0.0))
+        mask[:, k2 // 2] = -(2.0**13)
+        mask[:, [0, -1]] = -4.0
+        scores = np.where(mask < -4, 2048.0, scores - mask)
     q, k = np.zeros((b, m, k1)), np.zeros((b, k2, k1))
-    q[:, :, 0], k[:, -1, 0] = _split(shape, _GAP)
-    v = np.where(bits(2, (b, k2, n)), 1.0, -1.0)
-    return [q, k, v, np.zeros((b, m, k2))] if shape.masked else [q, k, v]
+    of_query, of_key = _split(shape, _GAP)
+    q[:, :, 0], k[:, :, 0] = of_query, of_key / _GAP * scores
+    before = x[:, None] < (column // 2 + 1) * 0.618 % 1
+    v = np.where(np.where(column % 2, bits(2, (b, k2, n)), before), 1.0, -1.0)
+    return [q, k, v, np.repeat(mask[:, None], m, axis=1)] if shape.masked else [q, k, v]
+
+
+def deviation(weights: Array, scores: Array) -> Array:
+    """Return the standard deviation of each query's scores, with these weights of the keys."""
+    apart = scores - (weights * scores).sum(axis=2, keepdims=True)
+    found: Array = np.sqrt((weights * apart**2).sum(axis=2, keepdims=True))
+    return found
 
 
 def balanced(shape: Shape, turned: bool) -> list[Array]:

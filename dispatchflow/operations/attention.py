@@ -63,10 +63,10 @@ class Attention(Operation):
         """The recipes (docs/verification.md); `balanced2` is used only if there is a single query.
 
         `balanced2` has the signs that `balanced` gives to the second of several queries."""
-        return ("counted", "single", "balanced", *(["balanced2"] if self.sizes[1] == 1 else []), "peaked", "random")
+        return ("counted", "rising", "balanced", *(["balanced2"] if self.sizes[1] == 1 else []), "peaked", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of a recipe; `_attention_inputs` describes `single`, `balanced` and `peaked`.
+        """Return the inputs of a recipe; `_attention_inputs` describes `rising`, `balanced` and `peaked`.
 
         `counted`: a query has equal scores for some keys, and for all other keys scores so low that their exponentials
         are zero. The exponentials of the equal scores are ones, their sum is the number of these keys, and a result is
@@ -97,8 +97,8 @@ class Attention(Operation):
             b, m, n, k1, k2 = self.sizes
             last = k2 - 1 - (np.arange(m)[::-1] if self._causal else np.zeros(m, int))
             shape = _attention_inputs.Shape(b, m, n, k1, k2, round(-np.log2(self._scale)), self._masked, last)
-            if recipe == "single":
-                return _attention_inputs.single(shape)
+            if recipe == "rising":
+                return _attention_inputs.rising(shape, self.signature.operands[0])
             if recipe == "peaked":
                 return _attention_inputs.peaked(shape, self.signature.operands[0])
             return _attention_inputs.balanced(shape, recipe == "balanced2")
@@ -230,13 +230,16 @@ class Attention(Operation):
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
         """Return the bound on errors for the inputs of a recipe; u, w and growth are the same as in `error`.
 
-        The relative error of an exponential is ρ = 4·ULPS·u + 2·u · a · Σ|terms| of its score. In `counted` and
-        `single`, a is the number of additions within a score, because equal scores may be added in different orders. In
-        other recipes, a is growth + 2. The result is y, and ε = (4·ULPS·u + 2·w) · Σ weight · |v|.
+        The relative error of an exponential is ρ = 4·ULPS·u + 2·u · a · Σ|terms| of its score. In `counted`, a is the
+        number of additions within a score, because equal scores may be added in different orders. In other recipes, a
+        is growth + 2. The result is y, and ε = (4·ULPS·u + 2·w) · Σ weight · |v|.
 
-        - `counted` and `single`: Σ weight · |v| · (ρ + mean of ρ) + 2·w · |y|. The last term is for the rounding to the
-          operands' type, which changes all queries or weights equally.
+        - `counted`: Σ weight · |v| · (ρ + mean of ρ) + 2·w · |y|. The last term is for the rounding to the operands'
+          type, which changes all queries or weights equally.
         - `balanced`: Σ weight · |v| · (ρ + mean of ρ) + ε.
+        - `rising`: the same + 2·w · (deviation of q · k + deviation of the mask) · deviation of v. These are standard
+          deviations with the weights of a query. A constant that is rounded to the operands' type, such as log2(e),
+          moves all scores by the same part, and the result by their covariance with the values.
         - `peaked`: 2 · (largest ρ + 16·w) · spread + 4·w / tail · Σ weight · |v - v'| + ε. The spread is a bound on
           Σ weight · |v - y|, and v' is the value of the other key in a pair of keys (0 and 1, 2 and 3, …). The term
           with v' is for the last digits of a query."""
@@ -252,15 +255,18 @@ class Attention(Operation):
         weights, _ = self._weights(operands)
         y, sizes = weights @ operands[2], weights @ abs(operands[2])
         additions = (operands[0] != 0).sum(axis=2, keepdims=True) - 1
-        counts = recipe in ("counted", "single")
-        added = additions if counts else growth(self.sizes[3]) + 2
+        added = additions if recipe == "counted" else growth(self.sizes[3]) + 2
         off = 2 * unit * added * terms + 4 * ULPS * unit
         bound: Array = (weights * (off + (weights * off).sum(axis=2, keepdims=True))) @ abs(operands[2])
-        if counts:
+        if recipe == "counted":
             bound += 2 * own * abs(y)
             return bound
         rounded = (4 * ULPS * unit + 2 * own) * sizes
-        if recipe.startswith("balanced"):
+        if recipe == "rising":
+            products = self._scale * (operands[0] @ operands[1].swapaxes(1, 2))
+            spread = sum(_attention_inputs.deviation(weights, part) for part in (products, *operands[3:]))
+            bound += 2 * own * spread * np.sqrt(np.maximum(1 - y**2, 0))
+        if recipe != "peaked":
             bound += rounded
             return bound
         off = np.where(weights > 2.0**-40, off, 0).max(axis=2, keepdims=True) + 16 * own

@@ -3,7 +3,7 @@ boundary is reported, and what correct kernels give is not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -134,7 +134,45 @@ def test_a_last_tile_of_one_key_that_rescales_nothing_is_reported(
     operation = ATTENTION.make(sizes, types, **options)
     judges = [Judge(operation, recipe) for recipe in operation.recipes]
     assert all(judge.verdict(online(judge, tile)).passed for judge in judges)
-    assert not all(judge.verdict(online(judge, tile, rescaled=False)).passed for judge in judges)
+    assert not all(judge.verdict(online(judge, tile, skipped=[(sizes[4] - 1) // tile])).passed for judge in judges)
+
+
+@pytest.mark.parametrize("types", ATTENTION.signatures)
+@pytest.mark.parametrize("mask", ["no", "yes"])
+@pytest.mark.parametrize(("k2", "tiles"), [(333, 3), (1000, 8), (4096, 32)])
+def test_tiles_in_the_middle_that_rescale_nothing_are_reported_for_one_query(
+    types: str, mask: str, k2: int, tiles: int
+) -> None:
+    judge = Judge(ATTENTION.make((1, 1, 8, 64, k2), types, mask=mask), "rising")
+    tile = -(-k2 // tiles)
+    assert judge.verdict(online(judge, tile)).passed
+    for skipped in [tiles // 2], range(1, tiles, 2), range(2, tiles, 2):
+        assert not judge.verdict(online(judge, tile, skipped)).passed, skipped
+
+
+@pytest.mark.parametrize("types", ATTENTION.signatures)
+@pytest.mark.parametrize("options", [{}, {"causal": "yes"}], ids=str)
+@pytest.mark.parametrize(("m", "k2"), [(1, 3), (1, 5), (1, 333), (1, 4096), (2, 64), (3, 1000)])
+def test_masks_that_the_last_query_ignores_or_misreads_are_reported(types: str, options: Any, m: int, k2: int) -> None:
+    operation = ATTENTION.make((2, m, 4, 64, k2), types, mask="yes", **options)
+    judges = [Judge(operation, recipe) for recipe in operation.recipes]
+    wrong = {
+        "below -3 ignored": lambda mask: np.where(mask < -3, 0, mask),
+        "below -1000 ignored": lambda mask: np.where(mask < -1000, 0, mask),
+        "clamped at -10": lambda mask: np.maximum(mask, -10),
+        "times log2(e) below 0": lambda mask: np.where(mask < 0, mask * np.log2(np.e), mask),
+        "of the next key": lambda mask: np.roll(mask, 1, axis=1),
+    }
+    if k2 < 5:
+        del wrong["times log2(e) below 0"]
+    for what, change in wrong.items():
+        passed = []
+        for judge in judges:
+            q, k, v, mask = judge.operands
+            changed = mask.copy()
+            changed[:, -1] = change(mask[:, -1])
+            passed.append(judge.verdict(attention(operation, [q, k, v, changed])).passed)
+        assert not all(passed), what
 
 
 def passes(judge: Judge) -> None:
@@ -169,8 +207,8 @@ def scored(judge: Judge) -> Any:
     return scores
 
 
-def online(judge: Judge, tile: int, rescaled: bool = True) -> Any:
-    """Tile by tile. If not `rescaled`, the last tile adds to sums that belong to the largest score before it."""
+def online(judge: Judge, tile: int, skipped: Iterable[int] = ()) -> Any:
+    """Tile by tile. The `skipped` tiles add to sums that belong to the largest score before them."""
     (b, m, _, _, k2), scores, v = judge.operation.sizes, scored(judge), judge.operands[2].astype(np.float32)
     own = dtype_of(judge.operation.signature.operands[0])
     largest, total, found = np.full((b, m, 1), -3e38, np.float32), np.float32(0), np.float32(0)
@@ -178,7 +216,7 @@ def online(judge: Judge, tile: int, rescaled: bool = True) -> Any:
         part = scores[:, :, start : start + tile]
         new = np.maximum(largest, part.max(axis=2, keepdims=True))
         powers, old = np.exp2(part - new), np.exp2(largest - new)
-        old = old if rescaled or start + tile < k2 else np.ones_like(old)
+        old = np.ones_like(old) if start // tile in skipped else old
         total = total * old + powers.sum(axis=2, keepdims=True)
         found = found * old + powers.astype(own).astype(np.float32) @ v[:, start : start + tile]
         largest = new
