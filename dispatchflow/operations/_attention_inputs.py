@@ -1,7 +1,7 @@
 """Make inputs of `attention` whose results show which elements are read, and with how many digits.
 
-A recipe is a way to make inputs whose results show certain errors (docs/verification.md). `rising`, `balanced` and
-`peaked` return the inputs of the recipes with these names: queries, keys, values and, if the attention has one, a mask.
+A recipe is a way to make inputs whose results show certain errors (docs/verification.md). The functions with names of
+recipes return their inputs: queries, keys, values and, if the attention has one, a mask.
 A score is the argument of an exponential: the product of a query and a key, times the scale, plus the mask. A place is
 an index along `k1`, the dim of queries and keys. Every element type of `attention` represents these inputs exactly."""
 
@@ -45,6 +45,52 @@ def _split(shape: Shape, score: float) -> tuple[float, float]:
     """Return a power of two for a query and one for a key; their product times the scale is `score`."""
     exponent = shape.power + int(np.log2(score))
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
+
+
+def counted(shape: Shape, causal: bool, wide: bool) -> list[Array]:
+    """Return inputs in which a query has equal scores for some keys; the others do not count.
+
+    The exponentials of the equal scores are ones, and those of the others are zero. The sum is the number of these
+    keys, and a result is a mean of integers. A key that is lost, doubled or wrongly included changes the result by at
+    least about 1 / count, where count is the number of keys with equal scores.
+
+    Keys are 1 or -1 at each of `k1` places, times a power of two. Every fourth query, including the last, has equal
+    scores for all keys. Each other query has 1 or -1 at some places, and 0 elsewhere. The keys with the query's signs
+    at these places get equal scores: about 128 keys, or only a few keys for one of 16 queries. All keys are equal at
+    the first place, which moves all scores by 128 or -128: exponentials overflow or vanish if the maximum is not
+    subtracted. With a causal mask, the query's own key and the next key have the query's signs. A mask hides one of
+    eight keys from each query, except from the last query, for which `rising` shows the mask. Values are 1 or -1.
+
+    If `wide` (the result is wider than f16), neighboring values have different signs, and one value of each column is
+    so large that the mean of all is between 4 and 8. The mean then shows a lost key, even one that is lost only from
+    the sum of the weights. Some kernels first divide the weights by their sum, and then add up values times the
+    rounded 1 / count. With equal values, all roundings of such a sum would have the same direction and add up to
+    count · u, which can be more than the effect of a lost key. With alternating signs, the roundings of two neighbors
+    cancel."""
+    b, m, n, k1, k2, power, *_ = shape
+    unit, step = 2.0 ** (power // 2), 128 * 2.0 ** (power - power // 2)
+    query, place, own = np.arange(m)[::-1, None], np.arange(k1 - 1), k2 - m + np.arange(m)
+    few = min(max(k2.bit_length() - 2, 0), k1 - 1)
+    places = np.where(query % 4 == 0, 0, np.where(query % 16 == 1, few, min(max(k2.bit_length() - 8, 1), few)))
+    asked = (place - query * few) % max(k1 - 1, 1) < places
+    signs, keys = (np.where(bits(i, (b, size, k1)), 1.0, -1.0) for i, size in enumerate((m, k2)))
+    q, k = signs * step, keys * unit
+    q[:, :, 0], k[:, :, 0] = np.where(query[:, 0] % 8 < 4, -step, step), unit
+    q[:, :, 1:] *= asked
+    for i in range(m) if causal else ():
+        near = k[:, own[i] : own[i] + 2, 1:]
+        near[:] = np.where(asked[i], q[:, i : i + 1, 1:] / step * unit, near)
+    v = np.where(bits(2, (b, k2, n)), 1.0, -1.0)
+    if wide:
+        v[:, 1::2] = -v[:, : k2 - 1 : 2]
+        heavy = np.arange(n) * int(k2 * 0.618 + 1) % (k2 - m + 1 if causal else k2)
+        v[:, heavy, np.arange(n)] = 2.0 ** (k2.bit_length() + 2)
+    if not shape.masked:
+        return [q, k, v]
+    hidden = bits(3, (b, m, k2), of=3)
+    hidden[:, np.arange(m), own if causal else k2 - 1] = False
+    hidden[:, -1] = False
+    return [q, k, v, np.where(hidden, -(2.0**13), 0.0)]
 
 
 def rising(shape: Shape, element: ElementType) -> list[Array]:
