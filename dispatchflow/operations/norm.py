@@ -49,28 +49,44 @@ class Norm(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        return ("counted", "shifted" if self._layer else "few", "random")
+        """The recipes (docs/verification.md); `layer` uses `few` only if there are one or two rows.
+
+        If there are more rows, every third row of `shifted` is like those of `few`."""
+        few = [] if self._layer and self.sizes[0] > 2 else ["few"]
+        return ("counted", *(["shifted"] if self._layer else []), *few, "random")
+
+    def _few(self, recipe: str) -> Array:
+        """Return which rows have only four elements that are not 0."""
+        import numpy as np
+
+        third: Array = np.arange(self.sizes[0]) % 3 == 2
+        return third if recipe == "shifted" else np.full_like(third, recipe == "few")
 
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of a recipe (docs/verification.md).
 
-        `counted`: all elements of a row have the distance 2**-8 from the row's mean, half of them above and half below.
-        The squares of the distances are equal powers of two, so that the sums for mean and variance are exact in any
-        order. If one of n squares is lost or doubled, or if n - 1 is used for n, the variance changes by 1 / n of its
-        value, and the result by 1 / 3n of its value. The variance is 2·ε, so that a wrong or missing ε changes the
-        result. For `layer`, the mean is 2**-12, a sixteenth of the distance, so that x - mean is exact even on
-        a device whose quotient sum / n is not. If n is odd, one element is twice as far above the mean.
+        `counted`: nearly all elements of a row have the distance 2**-8 from the row's mean, half of them above and half
+        below. The squares of the distances are equal powers of two, so that the sums for mean and variance are exact in
+        any order. If one of n squares is lost or doubled, or if n - 1 is used for n, the variance changes by 1 / n of
+        its value, and the result by 1 / 3n of its value. The variance is about 2·ε, so that a wrong or missing ε
+        changes the result. For `layer`, the mean is 2**-12, a sixteenth of the distance, so that x - mean is exact even
+        on a device whose quotient sum / n is not. If n is odd, one element is twice as far above the mean. Two elements
+        above the mean and two below it are up to twice as far from it, so that a variance that loses digits
+        changes the result. These four distances have as many digits as exact sums permit.
 
-        `shifted`: like `counted`, but the mean is 1024 times the distance. A variance that is computed as the mean of
-        squares minus the square of the mean loses most of its digits. All elements have the same sign, and rounding
-        errors of their sum would all go the same way. Therefore the mean of a long row is smaller: in units of the
-        distance, the sum is less than 2**digits of the accumulator, so that it is exact in any order.
+        `shifted`: like `counted`, but all distances are equal, and the mean is 1024 times the distance. A variance that
+        is computed as the mean of squares minus the square of the mean loses most of its digits. All elements have the
+        same sign, and rounding errors of their sum would all go the same way. Therefore the mean of a long row is
+        smaller: in units of the distance, the sum is less than 2**digits of the accumulator, so that it is exact in any
+        order.
 
-        `few`: four elements of a row have all digits of their type, and all others are 0, so that no sum is long.
+        `few`: four elements of a row have all digits of their type, and all others are 0, so that no sum is long. The
+        first two cancel each other, so that the mean is small: its square is then a negligible part of the variance,
+        even if rounding loses it n times. A mean that loses digits changes the results of the elements that are 0.
 
         In `shifted` and `few`, three of four rows are scaled to the largest numbers of their type, so that squares
-        overflow narrower types. Every third row of `shifted` has the same small mean as the rows of `counted`.
-        Therefore its distances from the mean, after scaling, are as large as the numbers themselves."""
+        overflow narrower types. Every third row of `shifted` is a row of `few`, so that its distances from the mean,
+        after scaling, are as large as the numbers themselves."""
         if recipe == "random":
             return None
         import numpy as np
@@ -82,17 +98,22 @@ class Norm(Operation):
         step, odd = 2.0**-8, n % 2
         order = stream(0, 3, m * n).reshape(m, n).argsort(axis=1).argsort(axis=1)
         x = np.where(order < n // 2 + odd, -step, step)
-        if recipe == "few":
-            digits = full(stream(0, 3, m * n), self.signature.operands[0].digits).reshape(m, n)
-            x = np.where(order < 4, digits, 0.0)
-        elif self._layer:
+        if recipe == "counted" and n >= 8:
+            digits = (self.signature.accumulator.digits + 1 - n.bit_length()) // 2
+            for i, each in enumerate(abs(full(stream(0, 3, 2 * m), digits)).reshape(2, m)):
+                x = np.where((order == i) | (order == n // 2 + odd + i), x * each[:, None], x)
+        if self._layer:
             x = np.where(order == n - 1, 2 * step, x) if odd else x
-            shifted = (recipe == "shifted") & (np.arange(m)[:, None] % 3 < 2)
-            offset = min(1024, 2**self.signature.accumulator.digits // n - 2)
-            x = x - x.mean(axis=1, keepdims=True) + np.where(shifted, offset, 1 / 16) * step
+            most = min(1024, 2**self.signature.accumulator.digits // n - 2)
+            x = x - x.mean(axis=1, keepdims=True) + (most if recipe == "shifted" else 1 / 16) * step
+        if (few := self._few(recipe)).any():
+            first, *others = full(stream(0, 3, 3 * m), self.signature.operands[0].digits).reshape(3, m)[:, few]
+            values = np.stack([first, -first, others[0] / 4, others[1] / 1024, 0 * first], axis=1)
+            x[few] = np.take_along_axis(values, np.minimum(order[few], 4), axis=1)
         if recipe != "counted":  # scale up, but keep the squares finite in the accumulator
-            most = min(exponents(self.signature.operands[0])[1] - 1, 40) - np.ceil(np.log2(abs(x).max(axis=1)))
-            x = x * 2.0 ** (most[:, None] * (np.arange(m)[:, None] % 4 != 3))
+            largest = np.ceil(np.log2(abs(x).max(axis=1, keepdims=True)))
+            powers = min(exponents(self.signature.operands[0])[1] - 1, 40) - largest
+            x = x * 2.0 ** (powers * (np.arange(m)[:, None] % 4 != 3))
         row = (uniform(stream(1 + i, 1, n), v.type.element, v.low, v.high) for i, v in enumerate(vectors))
         return [x, *(values.astype(np.float64) for values in row)]
 
@@ -155,8 +176,11 @@ class Norm(Operation):
         return centered, np.sqrt((centered**2).mean(axis=1, keepdims=True) + EPSILON)
 
     def reference(self, operands: Sequence[Array]) -> Array:
-        centered, root = self._parts(operands)
-        return centered / root * operands[1] + (operands[2] if self._layer else 0)
+        return self._result(*self._parts(operands), operands)
+
+    def _result(self, centered: Array, root: Array, operands: Sequence[Array]) -> Array:
+        found: Array = centered / root * operands[1] + (operands[2] if self._layer else 0)
+        return found
 
     def error(self, operands: Sequence[Array]) -> Array:
         """Return a bound on the error: the errors of all steps, propagated from the mean to the result.
@@ -166,29 +190,50 @@ class Norm(Operation):
         Difference d = x - μ: δd = δμ + u·|d|. Variance v, a sum of positive terms: δv = mean(2·|d|·δd + δd²) +
         (drift + 2u) · (v + ε). With t = δv / (v + ε), 1/√(v + ε) may be 1/√(1-t) times too large; computing the root
         adds a relative error of ULPS · u."""
+        return self._error(operands, self.sizes[1], 0.0)
+
+    def _error(self, operands: Sequence[Array], terms: int, rest: Array | float) -> Array:
+        """Return the bound `error` for sums of `terms` terms and of smaller ones.
+
+        The squares of the smaller terms are the fraction `rest` of v + ε; rounding may lose or double all of them."""
         from dispatchflow.operations._numeric import ULPS
 
-        unit, grown = self.signature.accumulator.unit, growth(self.sizes[1])
+        unit, grown = self.signature.accumulator.unit, growth(terms)
         (d, root), x = self._parts(operands), operands[0]
         off = (grown + 1) * unit * abs(x).mean(axis=1, keepdims=True) + unit * abs(d) if self._layer else 0.0 * d
         spread = (2 * abs(d) * off + off**2).mean(axis=1, keepdims=True) / root**2
-        spread += drift(self.sizes[1], self.signature.accumulator) + 2 * unit
+        spread += drift(terms, self.signature.accumulator) + rest + 2 * unit
         quotient = off / root + abs(d) / root * ((1 - spread) ** -0.5 - 1 + (ULPS + 4) * unit)
-        bound: Array = quotient * abs(operands[1]) + unit * abs(self.reference(operands))
+        bound: Array = quotient * abs(operands[1]) + unit * abs(self._result(d, root, operands))
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`, or a smaller bound for the recipes `counted` and `few`.
+        """Return the bound `error`, or a smaller bound for the recipe `counted` and for rows with few terms.
 
-        For these recipes the bound is 4·ULPS·u·|scale·(x − mean)/root| + u·|result|. The first term is for the
-        roundings of means, root and quotients. The sums of these inputs have almost no rounding errors, except in a
-        kernel that updates a running mean."""
-        if recipe not in ("counted", "few"):
+        For `counted` the bound is 4·ULPS·u·|scale·(x − mean)/root| + u·|result|. The first term is for the roundings of
+        means, root and quotients. The sums of these inputs have almost no rounding errors, except in a kernel that
+        updates a running mean.
+
+        In a row of `few`, all but four elements are 0. They add nothing to the mean, and n·μ² at most to the squares.
+        The bound is that of four terms, and of rounding errors in the sum of the others, which are at most this sum."""
+        import numpy as np
+
+        if recipe == "counted":
+            from dispatchflow.operations._numeric import ULPS
+
+            unit, (d, root) = self.signature.accumulator.unit, self._parts(operands)
+            found = self._result(d, root, operands)
+            bound: Array = 4 * ULPS * unit * abs(d / root * operands[1]) + unit * abs(found)
+            return bound
+        few = self._few(recipe)
+        if not few.any():
             return self.error(operands)
-        from dispatchflow.operations._numeric import ULPS
-
-        unit, (d, root) = self.signature.accumulator.unit, self._parts(operands)
-        bound: Array = 4 * ULPS * unit * abs(d / root * operands[1]) + unit * abs(self.reference(operands))
+        x, *vectors = operands
+        bound = np.empty_like(x)
+        bound[~few] = self.error([x[~few], *vectors])
+        root, mean = self._parts([x[few]])[1], x[few].mean(axis=1, keepdims=True) if self._layer else 0.0
+        rest = np.minimum(drift(self.sizes[1], self.signature.accumulator), (mean / root) ** 2)
+        bound[few] = self._error([x[few], *vectors], min(4, self.sizes[1]), rest)
         return bound
 
     def library_call(self, library: Library) -> str:
