@@ -95,25 +95,27 @@ class Norm(Operation):
         from dispatchflow.operations._range import exponents
 
         (m, n), (_, *vectors) = self.sizes, self.operands()
-        step, odd = 2.0**-8, n % 2
-        order = stream(0, 3, m * n).reshape(m, n).argsort(axis=1).argsort(axis=1)
+        step, odd, rows = 2.0**-8, n % 2, np.arange(m)[:, None]
+        places = stream(0, 3, m * n).reshape(m, n).argsort(axis=1)
+        order = places.argsort(axis=1)
         x = np.where(order < n // 2 + odd, -step, step)
         if recipe == "counted" and n >= 8:
             digits = (self.signature.accumulator.digits + 1 - n.bit_length()) // 2
             for i, each in enumerate(abs(full(stream(0, 3, 2 * m), digits)).reshape(2, m)):
-                x = np.where((order == i) | (order == n // 2 + odd + i), x * each[:, None], x)
+                x[rows, places[:, [i, n // 2 + odd + i]]] *= each[:, None]
         if self._layer:
             x = np.where(order == n - 1, 2 * step, x) if odd else x
             most = min(1024, 2**self.signature.accumulator.digits // n - 2)
             x = x - x.mean(axis=1, keepdims=True) + (most if recipe == "shifted" else 1 / 16) * step
         if (few := self._few(recipe)).any():
             first, *others = full(stream(0, 3, 3 * m), self.signature.operands[0].digits).reshape(3, m)[:, few]
-            values = np.stack([first, -first, others[0] / 4, others[1] / 1024, 0 * first], axis=1)
-            x[few] = np.take_along_axis(values, np.minimum(order[few], 4), axis=1)
+            values = np.stack([first, -first, others[0] / 4, others[1] / 1024], axis=1)
+            x[few] = 0.0
+            x[rows[few], places[few, :4]] = values[:, :n]
         if recipe != "counted":  # scale up, but keep the squares finite in the accumulator
             largest = np.ceil(np.log2(abs(x).max(axis=1, keepdims=True)))
             powers = min(exponents(self.signature.operands[0])[1] - 1, 40) - largest
-            x = x * 2.0 ** (powers * (np.arange(m)[:, None] % 4 != 3))
+            x = x * 2.0 ** (powers * (rows % 4 != 3))
         row = (uniform(stream(1 + i, 1, n), v.type.element, v.low, v.high) for i, v in enumerate(vectors))
         return [x, *(values.astype(np.float64) for values in row)]
 
