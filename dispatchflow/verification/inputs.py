@@ -37,7 +37,7 @@ from dispatchflow.operations._random import dtype_of as dtype_of
 from dispatchflow.operations._random import full
 from dispatchflow.operations._random import stream as stream
 from dispatchflow.operations._random import uniform as uniform
-from dispatchflow.operations._range import codes, line_powers, one_sided, powers, spans
+from dispatchflow.operations._range import codes, line_powers, near_ends, one_sided, powers, spans
 
 if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
@@ -92,6 +92,8 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
             values = _balanced(operation, operand)
         else:
             values = _small(stream(index, recipe, tensor.size), operand, operation)
+            if operation.addends and not multiplied and not tensor.element.is_float:
+                values = near_ends(values, _random_operand(operand, index), operand, operation)
         if any(span):
             values = values * powers(tensor.shape, operand.lines, span)
         if axes:

@@ -56,6 +56,14 @@ def in_pairs(bits: int) -> Kernel:
     return product
 
 
+def saturating(a: Any, b: Any, *added: Any) -> Any:
+    """A product whose addends are added as vpdpbusds and vqadd add them, in i32 that saturates."""
+    total = (a @ b).astype(np.int32).astype(np.int64)
+    for one in added:
+        total = np.clip(total + one, -(2**31), 2**31 - 1)
+    return total
+
+
 def greatest(first: float) -> Kernel:
     return lambda x: np.maximum(x.max(axis=1), first)
 
@@ -114,6 +122,28 @@ def test_kernel_that_is_right_for_small_numbers_alone_is_reported(
     name: str, sizes: tuple[int, ...], types: str, options: dict[str, Any], kernel: Kernel
 ) -> None:
     assert is_reported(OPERATIONS[name].make(sizes, types, None, **options), kernel)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"accumulate": "yes"},
+        {"epilogue": "bias"},
+        {"epilogue": "residual"},
+        {"epilogue": "bias+relu"},
+        {"accumulate": "yes", "epilogue": "bias"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("types", ["i8", "i4", "ui8_i8", "i16", "i32"])
+@pytest.mark.parametrize("sizes", [(64, 64, 64), (2, 2, 2), (1, 4, 64), (4, 1, 64), (1, 1, 64)])
+def test_an_addition_that_saturates_is_reported(sizes: tuple[int, ...], types: str, options: dict[str, str]) -> None:
+    if options.get("epilogue") == "bias+relu":
+        sizes = (sizes[0], 64, sizes[2])  # with few columns no bias is near an end
+    operation = OPERATIONS["matmul"].make(sizes, types, None, **options)
+    after = (lambda x: np.maximum(x, 0)) if operation.clips else (lambda x: x)
+    assert is_reported(operation, lambda *x: after(saturating(*x)))
+    assert not is_reported(operation, lambda *x: operation.reference(x))
 
 
 @pytest.mark.parametrize("types", ["f32", "f16", "f64"])
