@@ -108,10 +108,10 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     The first, third, fifth, … lines are negative. If the epilogue clips negative sums, all lines are negative,
     so that products are positive. Unsigned integers are never negative.
 
-    If the result has at least twice the operand's bits, the type's lowest number fills one half of each negative line:
-    the upper half of the indices along `Operand.shared`. The sum of two products of lowest numbers overflows an integer
-    with twice the operand's bits. If the result has less than twice the operand's bits, all elements of the first
-    operand are odd, because products of even numbers may wrap to 0 (6 · 8 in i4)."""
+    If the result has at least twice the operand's bits, the type's lowest number fills the second half of each negative
+    line, from an even position on. The sum of two adjacent products of lowest numbers overflows an integer with twice
+    the operand's bits. If the result has less than twice the operand's bits, all elements of the first operand are odd,
+    because products of even numbers may wrap to 0 (6 · 8 in i4)."""
     element, shape = operand.type.element, operand.type.shape
     half, doubles = 2 ** (element.digits - 1), 2 * element.bits <= operation.types.result.bits
     odd = operation.multiplies and not doubles and operand == operation.operands()[0]
@@ -119,9 +119,9 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     if element.is_unsigned:
         return values
     negative = -values if odd else -1 - values
-    if operand.shared is not None and doubles:
-        second = 2 * line_numbers(shape, (operand.shared,)) >= shape[operand.shared]
-        negative = np.where(second, -(2**element.digits), negative)
+    if operation.multiplies and doubles:
+        places = line_numbers(shape, [axis for axis in range(len(shape)) if axis not in operand.lines])
+        negative = np.where(places >= places.size // 4 * 2, -(2**element.digits), negative)
     if operation.clips and not any(other.is_unsigned for other in operation.signature.operands):
         return negative
     return np.where(line_numbers(shape, operand.lines) % 2, values, negative)

@@ -56,6 +56,12 @@ def in_pairs(bits: int) -> Kernel:
     return product
 
 
+def in_wrapping_pairs(products: Any) -> Any:
+    """The sum over the last axis, of pairs of neighbors that are added in i16 and wrap."""
+    pairs = np.add.reduceat(products, np.arange(0, products.shape[-1], 2), axis=-1)
+    return pairs.astype(np.int16).astype(np.int64).sum(axis=-1)
+
+
 def saturating(a: Any, b: Any, *added: Any) -> Any:
     """A product whose addends are added as vpdpbusds and vqadd add them, in i32 that saturates."""
     total = (a @ b).astype(np.int32).astype(np.int64)
@@ -122,6 +128,37 @@ def test_kernel_that_is_right_for_small_numbers_alone_is_reported(
     name: str, sizes: tuple[int, ...], types: str, options: dict[str, Any], kernel: Kernel
 ) -> None:
     assert is_reported(OPERATIONS[name].make(sizes, types, None, **options), kernel)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 8), (8, 8)])
+@pytest.mark.parametrize("k", [2, 3, 4, 5, 6, 7, 9, 64, 65])
+def test_products_that_are_added_in_pairs_in_i16_are_reported_for_short_sums(sizes: tuple[int, int], k: int) -> None:
+    operation = OPERATIONS["matmul"].make((*sizes, k), "i8")
+    assert is_reported(operation, lambda a, b: in_wrapping_pairs(a[:, None] * b.T))
+
+
+@pytest.mark.parametrize("window_first", [False, True])
+@pytest.mark.parametrize(
+    ("sizes", "groups"),
+    [
+        ((1, 8, 8, 16, 8, 1, 1), 4),
+        ((2, 8, 8, 6, 4, 3, 3), 2),
+        ((1, 8, 8, 8, 8, 3, 3), 8),
+        ((1, 8, 8, 5, 3, 1, 1), 1),
+        ((1, 8, 8, 1, 3, 3, 3), 1),
+    ],
+)
+def test_products_that_are_added_in_pairs_in_i16_are_reported_in_convolutions(
+    sizes: tuple[int, ...], groups: int, window_first: bool
+) -> None:
+    def convolution(x: Any, weights: Any) -> Any:
+        seen = np.lib.stride_tricks.sliding_window_view(x, sizes[-2:], axis=(1, 2))
+        seen = seen.reshape(*seen.shape[:3], groups, -1, *sizes[-2:])[..., None, :, :, :]
+        weights = np.moveaxis(weights, (3, 2), (0, 1)).reshape(groups, -1, *seen.shape[-3:])
+        products = np.moveaxis(seen * weights, -3, -1) if window_first else seen * weights
+        return in_wrapping_pairs(products.reshape(*products.shape[:5], -1)).reshape(*seen.shape[:3], -1)
+
+    assert is_reported(OPERATIONS["conv2d"].make(sizes, "i8", None, groups=groups), convolution)
 
 
 @pytest.mark.parametrize(
