@@ -175,11 +175,13 @@ def _all_codes(operation: Operation) -> int:
 
 
 def _scales(shape: tuple[int, ...], index: int) -> Array:
-    """Return powers of two from 2**-110 to 2**110 along the last axis; for an odd `index`, the inverses.
+    """Return powers of two from 2**-110 to 2**110 in the shape lines × blocks.
 
-    All products of a scale and an element are in the range of f32."""
-    exponents = np.arange(shape[-1]) * 37 % 221 - 110.0
-    return np.broadcast_to(2.0 ** (exponents * (-1) ** index), shape)
+    For each result, the product of the scales of both factors is the same in all blocks, so that the sum stays exact.
+    From result to result these products range from 2**-72 to 2**72. All numbers that a kernel may compute (scaled
+    elements, products, sums) are in the range of f32."""
+    exponents = np.arange(shape[-1]) * 37 % 149 - 74.0
+    return np.broadcast_to(2.0 ** (exponents * (-1) ** index), shape) * powers(shape, (0,), (-36, 36))
 
 
 def _multiplied(operand: Operand) -> bool:

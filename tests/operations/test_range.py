@@ -232,6 +232,16 @@ def test_wide_sums_of_eight_bits_are_exact_in_any_order(types: str, k: int) -> N
 
 
 @pytest.mark.parametrize("types", ["f8E4M3FN", "f8E5M2", "f4E2M1FN"])
+@pytest.mark.parametrize(("low", "high"), [(-4, 4), (-40, 127), (-127, 40)])
+def test_a_clamp_of_the_product_of_two_scales_is_reported(types: str, low: int, high: int) -> None:
+    def clamped(a: Any, b: Any, a_scale: Any, b_scale: Any) -> Any:
+        scales = np.clip(a_scale[:, None] * b_scale, 2.0**low, 2.0**high)
+        return np.einsum("mgi,ngi,mng->mn", a, b, scales)
+
+    assert is_reported(OPERATIONS["scaled_matmul"].make((8, 8, 64), types), clamped)
+
+
+@pytest.mark.parametrize("types", ["f8E4M3FN", "f8E5M2", "f4E2M1FN"])
 def test_exact_inputs_hold_the_largest_numbers_of_a_narrow_type(types: str) -> None:
     operation = OPERATIONS["scaled_matmul"].make((32, 32, 64), types)
     element = operation.signature.operands[0]
