@@ -55,7 +55,9 @@ class Chain(Operation):
         The recipe detects operands that are read with too few digits (docs/verification.md). Each column of the second
         factor has one number that is not zero, and each column of the third factor has four. In each product of three
         numbers, one uses its full significand, and the other two are 1 or -1. The factor that has this one number
-        changes with each index along `k`: the first factor, the second, the third, the first again, and so on."""
+        changes with each index along `k`: the first factor, the second, the third, the first again, and so on.
+
+        If the first product is rounded to a narrower type, half of the columns are changed by `_to_round`."""
         if recipe != "wide":
             return None
         import numpy as np
@@ -73,7 +75,35 @@ class Chain(Operation):
         kept = np.zeros((k, l), bool)
         kept[meets, column] = True
         few = (column[:, None] - 4 * np.arange(n)) % l < 4
-        return [found[0], found[1] * kept, found[2] * few]
+        first, second, third = found[0], found[1] * kept, found[2] * few
+        if self.types.result.digits < self.types.accumulator.digits and k > 2:
+            self._to_round(second, third)
+        return [first, second, third]
+
+    def _to_round(self, second: Array, third: Array) -> None:
+        """Change half of the columns of the second factor, so that values of the first product need rounding.
+
+        The last four columns of eight are changed, two by two. Each gets a second number, with which a value of the
+        first product is x + d in the first column of two, and y - d in the other. The numbers x and y are numbers of
+        the narrower type, in most columns with all its digits, and d is less than half of a unit in their last place.
+        Rounded to nearest the values are x and y; truncated, one of them is another number.
+
+        The third factor is changed too: it multiplies both values with the same number, so that d cancels. The
+        reference, which does not round the first product, gives the same sum."""
+        import numpy as np
+
+        from dispatchflow.operations._random import full, stream
+
+        _, _, k, l = self.sizes  # noqa: E741
+        digits = self.types.result.digits
+        left = np.array([column for column in range(0, l - 1, 2) if column % 8 > 3], int)
+        for column in (left, left + 1):
+            values = full(stream(1, 3, l), digits)[column]
+            second[column % k, column] = np.where(column % k % 3 == 0, np.sign(values), values)
+        second[(left + 2) % k, left] = 2.0 ** -(digits + 2)
+        second[(left + 2) % k, left + 1] = -(2.0 ** -(digits + 2))
+        both = (third[left] != 0) & (third[left + 1] != 0)
+        third[left] = third[left + 1] = np.where(both, third[left], 0)
 
     def body(self, attribute: str) -> str:
         text, first = self._product("first", "arg0", "arg1", ("mk", "kl", "ml"))

@@ -137,6 +137,30 @@ def test_narrowed_operands_are_found_in_convolutions_and_other_products_too(name
             assert is_told(operation, wrong), (operation.label, index)
 
 
+def truncated(array: Any, digits: int) -> Any:
+    fraction, exponent = np.frexp(array)
+    return np.ldexp(np.trunc(np.ldexp(fraction, digits)), exponent - digits)
+
+
+FIRST: dict[str, Callable[[Any, int], Any]] = {
+    "truncated": truncated,
+    "rounded to one digit less": lambda x, digits: rounded(x, digits - 1),
+    "truncated to one digit less": lambda x, digits: truncated(x, digits - 1),
+}
+
+
+@pytest.mark.parametrize("first", FIRST)
+@pytest.mark.parametrize("types", ["f16_f32_f16", "bf16_f32_bf16"])
+@pytest.mark.parametrize("sizes", [(64, 64, 64, 64), (1, 64, 64, 64), (8, 8, 100, 37), (16, 16, 1024, 64)])
+def test_a_first_product_of_a_chain_that_is_not_rounded_to_nearest_is_found(
+    sizes: tuple[int, ...], types: str, first: str
+) -> None:
+    operation = OPERATIONS["chain"].make(sizes, types)
+    digits = operation.types.result.digits
+    assert is_told(operation, lambda x: FIRST[first](x[0] @ x[1], digits) @ x[2])
+    assert not is_told(operation, lambda x: rounded(x[0] @ x[1], digits) @ x[2])
+
+
 @pytest.mark.iree
 @pytest.mark.parametrize(("k", "narrow"), [(64, "bf16"), (8192, "f16"), (65536, "bf16")])
 def test_a_compiler_that_demotes_operands_is_found(k: int, narrow: str, tmp_path: Path) -> None:
