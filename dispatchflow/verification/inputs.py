@@ -11,10 +11,10 @@ an operation defines itself (`Operation.made`):
   are nonzero; in benchdnn this is the average. Lines, such as rows of A in A·B, are multiplied by powers of two;
   integer operands are large, and their sums wrap (see `operations._range`).
 - `wide`: like `exact`, but the operands use their full significand, as far as sums remain exact (22 of f32's 24 binary
-  digits). In each product one factor has all these digits and the other is 1 or -1; from term to term of a sum, the
-  factor with all digits is alternately the first and the second. The nonzero terms of a sum are few and adjacent. A
-  kernel that reads an operand in a narrower type, or uses a narrower accumulator for a part of the sum, cannot compute
-  these bits.
+  digits). In most products one factor has all these digits and the other is 1 or -1; in some products of f32 and f64,
+  both factors have half of them. The nonzero terms of a sum are few; those of all results are spread over the summed
+  dims. A kernel that reads an operand in a narrower type, leaves out a part of a product, or uses a narrower
+  accumulator for a part of the sum, cannot compute these bits.
 - `random`: floating-point numbers that are uniform in [-1, 1), or in the operand's own range, and are rounded to the
   element type; integers that are uniform in the full range of their type.
 """
@@ -41,6 +41,12 @@ from dispatchflow.operations._range import codes, line_powers, near_ends, one_si
 
 if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
+
+_BOTH = 2
+"""A result of `_turn`: both factors of a product have half of the digits."""
+
+_PARTS = 16
+"""With at least this many digits (f32, f64), kernels may add up products of parts of the factors (three bf16)."""
 
 _PACKED = {element.numpy_name for element in ElementType if element.bits < 8}
 
@@ -137,6 +143,7 @@ def wide(operation: Operation) -> list[Array]:
     """Return the operands of the wide recipe, in the shapes of `operation.operands()`."""
     digits, terms = wide_digits(operation)
     operands, coded = operation.operands(), _all_codes(operation)
+    axes, share = _few(operation, terms)
     factors = [index for index, operand in enumerate(operands) if operand.shared is not None]
     found = []
     for index, operand in enumerate(operands):
@@ -153,13 +160,39 @@ def wide(operation: Operation) -> list[Array]:
             values, one = codes(raw.reshape(tensor.shape), tensor.element, line, coded), one * line
         # An operand that is added to a sum, or multiplied with it, has all digits too. The result is then rounded once,
         # equally in any order of summation.
-        turn = _turn(tensor.shape, operand.shared, factors.index(index) if index in factors else 0)
-        counts = index in factors or (not factors and operand.summed) or not _multiplied(operand)
-        values = np.where(turn, values, one) if counts and own > 1 else one
-        if operand.summed:
-            values = values * _mask(tensor.shape, operand.summed, terms, stride=1)
+        if operand.shared is not None and own > 1:
+            factor = factors.index(index)
+            turn = _turn(tensor.shape, operand.shared, digits)
+            values = np.where(turn == factor, values, one)
+            if digits >= _PARTS:
+                # The factor 1/2 keeps these products below 2, as the others are; they have no more digits.
+                half = full(raw, digits // 2).reshape(tensor.shape) / (1 + factor)
+                values = np.where(turn == _BOTH, half, values)
+        elif own == 1 or (_multiplied(operand) and (factors or not operand.summed)):
+            values = one
+        if axes[index]:
+            values = values * _mask(tensor.shape, axes[index], share)
         found.append(values.astype(dtype_of(tensor.element)))
     return found
+
+
+def _few(operation: Operation, terms: int) -> tuple[list[tuple[int, ...]], int]:
+    """Return the axes along which each operand has zeros, and how many elements along them are not zero.
+
+    Each result then has at most `terms` nonzero terms. One factor has zeros: the one that has enough lines for more
+    different positions, such as B in A·B if B has more columns than A has rows."""
+    operands = operation.operands()
+    found: list[tuple[float, list[tuple[int, ...]], int]] = [(0, [()] * len(operands), 0)]
+    for name in ("summed", "crossed"):
+        axes = [getattr(operand, name) for operand in operands]
+        thinned = [(operand.type, along) for operand, along in zip(operands, axes, strict=True) if along]
+        if thinned and (name == "summed" or len(thinned) == 1):
+            tensor, along = thinned[0]
+            length = prod(tensor.shape[axis] for axis in along)
+            share = min(terms * length // operation.terms, length)
+            found.append((min(share * (tensor.size // length), length) / length, axes, share))
+    _, chosen, share = max(found, key=lambda one: one[0])
+    return chosen, share
 
 
 def _all_codes(operation: Operation) -> int:
@@ -191,15 +224,19 @@ def _multiplied(operand: Operand) -> bool:
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 
-def _turn(shape: tuple[int, ...], axis: int | None, factor: int) -> Array:
-    """Return a mask of the elements whose full significand is used: every second index of `axis`.
+def _turn(shape: tuple[int, ...], axis: int, digits: int) -> Array:
+    """Return which factor of a product uses all its digits: 0, 1, or `_BOTH` if each factor uses half of them.
 
-    `axis` is the axis that both factors of a product share, and `factor` is 0 or 1: where the mask of one factor is
-    true, that of the other is false. If `axis` is None, the mask is true everywhere."""
-    if axis is None:
-        return np.ones(shape, bool)
-    turn = np.arange(shape[axis]) % 2 == factor
-    return np.broadcast_to(turn.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
+    `axis` is the axis that both factors share; the answer depends on the index along it. `_mask` takes the indices in
+    the order of their ranks, so that a sum of few terms has different factors. The Thue-Morse sequence of ranks has no
+    period: each factor gets odd and even indices, and indices in all places of a vector or a tile.
+    Only types with many digits have `_BOTH`; their products may be computed from products of parts of the factors."""
+    size = shape[axis]
+    rank = np.arange(size) * _stride(size) % size
+    turn = sum((rank >> bit) & 1 for bit in range(size.bit_length())) % 2
+    if digits >= _PARTS:
+        turn = np.where(rank % 5 == 3, _BOTH, turn)  # no vector or tile has 5 elements
+    return np.broadcast_to(np.reshape(turn, [size if i == axis else 1 for i in range(len(shape))]), shape)
 
 
 def random(operation: Operation) -> list[Array]:
@@ -220,23 +257,26 @@ def _mask(
     shape: tuple[int, ...],
     axes: tuple[int, ...],
     share: int,
-    stride: int | None = None,
     part: int = 0,
     parts: int = 1,
 ) -> Array:
     """Return a mask of `shape` with exactly min(terms, share) true positions along `axes` in each line.
 
     A line has one index along the other axes; `terms` is its number of positions. Position i is true if
-    (i · `stride` + offset) mod terms < share. The true positions are adjacent for stride 1, and spread by default. The
-    offset is (number of the line · `parts` + `part`) · share, so that each part of a line, and then the next line, has
-    other true positions."""
+    (i · stride + offset) mod terms < share, with a stride that spreads the true positions. The offset is
+    (number of the line · `parts` + `part`) · share, so that each part of a line, and then the next line, has other
+    true positions."""
     terms = prod(shape[axis] for axis in axes)
-    if stride is None:
-        stride = next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)
     line = tuple(1 if i in axes else size for i, size in enumerate(shape))
     offsets = ((np.arange(prod(line)) * parts + part) * share).reshape(line)
-    positions = np.arange(terms).reshape([size if i in axes else 1 for i, size in enumerate(shape)]) * stride
+    positions = np.arange(terms).reshape([size if i in axes else 1 for i, size in enumerate(shape)])
+    positions = positions * _stride(terms)
     return (positions + offsets) % terms < share
+
+
+def _stride(terms: int) -> int:
+    """Return a number near 0.618 · `terms` that has no common factor with it."""
+    return next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)
 
 
 def _random_operand(operand: Operand, index: int) -> Array:

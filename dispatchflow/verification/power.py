@@ -9,7 +9,8 @@ compared with the expected result, as a kernel's result is. The recipes of an op
 - an operand in which one line is zero (all elements with one index along an axis): for each axis, the last line and
   another line;
 - an operand in which one element is zero, at `_PLACES` places;
-- an operand with half of its type's binary digits, as if read in a narrower type.
+- an operand with half of its type's binary digits, as if read in a narrower type: all of it, and for a factor of a
+  product also every second index of its middle along the summed dim.
 
 If one of these errors is detected by no recipe, the verdict is `mistrusted`, also for operations that a user adds. The
 spoilt operand is used for all results; errors in single results are found by the recipes `random` and `exact`.
@@ -115,6 +116,9 @@ def errors(operation: Operation) -> Iterator[Spoilt]:
         if element.digits > 1:
             words = f"{whose} in {element.digits // 2} of its {element.digits} digits"
             yield Spoilt(words, index, partial(halved, element=element))
+            if operand.shared is not None:
+                middle = partial(_middle, axis=operand.shared, element=element)
+                yield Spoilt(f"{words} at some places of axis {operand.shared}", index, middle)
 
 
 def _without(values: Array, axis: int, line: int) -> Array:
@@ -126,6 +130,15 @@ def _without(values: Array, axis: int, line: int) -> Array:
 def _without_element(values: Array, place: int) -> Array:
     values = values.copy()
     values.reshape(-1)[place] = 0
+    return values
+
+
+def _middle(values: Array, axis: int, element: ElementType) -> Array:
+    """Return values that are `halved` at every second index along an axis, except in its first and last eighth."""
+    values = values.copy()
+    lines, size = values.swapaxes(0, axis), values.shape[axis]
+    places = slice(size // 8 | 1, size - size // 8, 2)
+    lines[places] = halved(lines[places], element)
     return values
 
 

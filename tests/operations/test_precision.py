@@ -161,6 +161,81 @@ def test_a_first_product_of_a_chain_that_is_not_rounded_to_nearest_is_found(
     assert not is_told(operation, lambda x: rounded(x[0] @ x[1], digits) @ x[2])
 
 
+PLACES = {
+    "but the first four": lambda size: slice(4, None),
+    "but the ends": lambda size: slice(size // 64, size - size // 64),
+    "the odd ones": lambda size: slice(1, None, 2),
+    "the even ones": lambda size: slice(0, None, 2),
+    "every eighth": lambda size: slice(3, None, 8),
+}
+
+
+@pytest.mark.parametrize("side", ["both", 0, 1])
+@pytest.mark.parametrize("places", PLACES)
+@pytest.mark.parametrize(
+    ("name", "sizes", "types", "digits"),
+    [
+        ("matmul", (1, 512, 4096), "f16", 3),
+        ("matmul", (512, 1, 4096), "f32", 16),
+        ("matmul", (16, 64, 4096), "f16", 3),
+        ("matmul", (16, 16, 65536), "f32", 13),
+        ("matmul", (64, 64, 1024), "bf16_bf16", 3),
+        ("vecmat", (512, 4096), "f32", 16),
+        ("matvec", (512, 4096), "f32", 16),
+        ("batch_matmul", (32, 1, 128, 4096), "f16", 3),
+        ("matmul_splitk", (16, 64, 16384), "f16", 3),
+        ("conv2d", (1, 14, 14, 256, 16, 3, 3), "f16", 4),
+        ("conv2d", (1, 7, 7, 512, 8, 1, 1), "f32", 16),
+    ],
+)
+def test_digits_that_are_lost_at_some_places_of_a_sum_are_found(
+    name: str, sizes: tuple[int, ...], types: str, digits: int, places: str, side: str | int
+) -> None:
+    operation = OPERATIONS[name].make(sizes, types)
+
+    def wrong(operands: Any) -> Any:
+        for i, operand in enumerate(operation.operands()):
+            if side in ("both", i):
+                assert operand.shared is not None
+                lines = operands[i].swapaxes(0, operand.shared)
+                lines[where] = rounded(lines[where], digits)
+        return operation.reference(operands)
+
+    shared = operation.operands()[0]
+    where = PLACES[places](shared.type.shape[shared.shared or 0])
+    assert is_told(operation, wrong)
+
+
+def pieces(x: Any, dtype: Any, count: int) -> list[Any]:
+    """Numbers of this type whose sum is x, the largest first."""
+    found: list[Any] = []
+    for _ in range(count):
+        found.append((x - sum(found)).astype(dtype).astype(np.float64))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [("matmul", (8, 8, 64)), ("matmul", (1, 16, 4096)), ("matmul", (8, 8, 65536)), ("vecmat", (8, 256))],
+)
+def test_a_product_of_three_bf16_pieces_without_that_of_the_middle_ones_is_found(
+    name: str, sizes: tuple[int, ...]
+) -> None:
+    operation = OPERATIONS[name].make(sizes)
+
+    def without(*left: tuple[int, int]) -> Callable[[Any], Any]:
+        def result(operands: Any) -> Any:
+            a, b = (pieces(x, ml_dtypes.bfloat16, 3) for x in operands)
+            kept = [(i, j) for i in range(3) for j in range(3) if (i, j) not in left]
+            return sum(a[i] @ b[j] for i, j in kept)
+
+        return result
+
+    smallest = ((1, 2), (2, 1), (2, 2))
+    assert is_told(operation, without((1, 1), *smallest))
+    assert not is_told(operation, without(*smallest))
+
+
 @pytest.mark.iree
 @pytest.mark.parametrize(("k", "narrow"), [(64, "bf16"), (8192, "f16"), (65536, "bf16")])
 def test_a_compiler_that_demotes_operands_is_found(k: int, narrow: str, tmp_path: Path) -> None:
