@@ -141,9 +141,9 @@ def wide_digits(operation: Operation) -> tuple[int, int]:
 
 def wide(operation: Operation) -> list[Array]:
     """Return the operands of the wide recipe, in the shapes of `operation.operands()`."""
-    digits, terms = wide_digits(operation)
+    digits, _ = wide_digits(operation)
     operands, coded = operation.operands(), _all_codes(operation)
-    axes, share = _few(operation, terms)
+    axes, share = wide_places(operation)
     factors = [index for index, operand in enumerate(operands) if operand.shared is not None]
     found = []
     for index, operand in enumerate(operands):
@@ -176,12 +176,12 @@ def wide(operation: Operation) -> list[Array]:
     return found
 
 
-def _few(operation: Operation, terms: int) -> tuple[list[tuple[int, ...]], int]:
-    """Return the axes along which each operand has zeros, and how many elements along them are not zero.
+def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
+    """Return the axes along which operands of `wide` have zeros, and the number of other elements.
 
-    Each result then has at most `terms` nonzero terms. One factor has zeros: the one that has enough lines for more
-    different positions, such as B in A·B if B has more columns than A has rows."""
-    operands = operation.operands()
+    The number is that of each line, and gives each result the nonzero terms of `wide_digits`. One factor has zeros: the
+    one whose lines have more different places, such as B in A·B if B has more columns than A has rows."""
+    operands, (_, terms) = operation.operands(), wide_digits(operation)
     found: list[tuple[float, list[tuple[int, ...]], int]] = [(0, [()] * len(operands), 0)]
     for name in ("summed", "crossed"):
         axes = [getattr(operand, name) for operand in operands]
@@ -225,7 +225,7 @@ def _multiplied(operand: Operand) -> bool:
 
 
 def _turn(shape: tuple[int, ...], axis: int, digits: int) -> Array:
-    """Return which factor of a product uses all its digits: 0, 1, or `_BOTH` if each factor uses half of them.
+    """Return which factor of a product uses all digits: 0, 1, or `_BOTH` if each uses half of them.
 
     `axis` is the axis that both factors share; the answer depends on the index along it. `_mask` takes the indices in
     the order of their ranks, so that a sum of few terms has different factors. The Thue-Morse sequence of ranks has no

@@ -10,7 +10,7 @@ compared with the expected result, as a kernel's result is. The recipes of an op
   another line;
 - an operand in which one element is zero, at `_PLACES` places;
 - an operand with half of its type's binary digits, as if read in a narrower type: all of it, and for a factor of a
-  product also every second index of its middle along the summed dim.
+  product also every second index of its middle along the summed dim, if there are `_LINES` lines.
 
 If one of these errors is detected by no recipe, the verdict is `mistrusted`, also for operations that a user adds. The
 spoilt operand is used for all results; errors in single results are found by the recipes `random` and `exact`.
@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -40,6 +41,9 @@ _LARGE = 2**22
 
 _RESULTS = 32
 """The size to which parallel dims are reduced for the check; see `excerpt`."""
+
+_LINES = 8
+"""With fewer lines, the few nonzero terms of the recipe `wide` may miss the places of `_middle`."""
 
 _STREAM = 4
 """The number of the random stream that chooses lines and elements; see `_random.stream`."""
@@ -116,7 +120,7 @@ def errors(operation: Operation) -> Iterator[Spoilt]:
         if element.digits > 1:
             words = f"{whose} in {element.digits // 2} of its {element.digits} digits"
             yield Spoilt(words, index, partial(halved, element=element))
-            if operand.shared is not None:
+            if operand.shared is not None and _spread(operation):
                 middle = partial(_middle, axis=operand.shared, element=element)
                 yield Spoilt(f"{words} at some places of axis {operand.shared}", index, middle)
 
@@ -133,8 +137,20 @@ def _without_element(values: Array, place: int) -> Array:
     return values
 
 
+def _spread(operation: Operation) -> bool:
+    """Return whether the recipe `wide` has numbers with all digits at enough places to show `_middle`."""
+    if not operation.has_wide:
+        return False
+    thinned = [
+        operand.type.size // prod(operand.type.shape[axis] for axis in axes)
+        for operand, axes in zip(operation.operands(), inputs.wide_places(operation)[0], strict=True)
+        if axes
+    ]
+    return min(thinned, default=0) >= _LINES
+
+
 def _middle(values: Array, axis: int, element: ElementType) -> Array:
-    """Return values that are `halved` at every second index along an axis, except in its first and last eighth."""
+    """Return values `halved` at every second index of an axis, except in its first and last eighth."""
     values = values.copy()
     lines, size = values.swapaxes(0, axis), values.shape[axis]
     places = slice(size // 8 | 1, size - size // 8, 2)

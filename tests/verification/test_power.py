@@ -78,6 +78,23 @@ def test_errors_that_only_an_omitted_recipe_detects_are_listed_as_unseen(monkeyp
     assert "operand 0 read as zeros" not in unseen
 
 
+def test_digits_that_are_lost_at_untested_places_of_a_sum_are_listed_as_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    operation = OPERATIONS["matmul"].make((16, 16, 4096), "f16")
+    assert power.unseen(operation) == []
+    monkeypatch.setattr(inputs, "_stride", lambda terms: 1)  # tests only the first and the last terms
+    assert power.unseen(operation) == [
+        f"operand {i} in 5 of its 11 digits at some places of axis {1 - i}" for i in (0, 1)
+    ]
+
+
+@pytest.mark.parametrize("k", [8, 11, 64, 1000, 4096, 4097])
+@pytest.mark.parametrize("types", ["f32", "f16", "f64"])
+def test_sums_of_one_to_eight_rows_or_columns_are_not_mistrusted(types: str, k: int) -> None:
+    for sizes in ((1, 1, k), (1, 8, k), (2, 3, k), (8, 8, k)):
+        operation = OPERATIONS["matmul"].make(sizes, types)
+        assert not [error for error in power.unseen(operation) if "digits" in error], sizes
+
+
 def test_an_error_bound_that_allows_everything_detects_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     operation = OPERATIONS["elementwise"].make((8, 8), "f32", None, kind="tanh")
     monkeypatch.setattr(type(operation), "error_on", lambda self, recipe, operands: np.full((8, 8), 1e9))
