@@ -46,7 +46,7 @@ _BOTH = 2
 """A result of `_turn`: both factors of a product have half of the digits."""
 
 _PARTS = 16
-"""With at least this many digits (f32, f64), kernels may add up products of parts of the factors (three bf16)."""
+"""With at least this many digits (f32, f64), a product may be a sum of products of narrow pieces."""
 
 _PACKED = {element.numpy_name for element in ElementType if element.bits < 8}
 

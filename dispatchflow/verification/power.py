@@ -10,7 +10,7 @@ compared with the expected result, as a kernel's result is. The recipes of an op
   another line;
 - an operand in which one element is zero, at `_PLACES` places;
 - an operand with half of its type's binary digits, as if read in a narrower type: all of it, and for a factor of a
-  product also every second index of its middle along the summed dim, if there are `_LINES` lines.
+  product also every second index of its middle along the summed dim, if there are `_LINES` lines and indices.
 
 If one of these errors is detected by no recipe, the verdict is `mistrusted`, also for operations that a user adds. The
 spoilt operand is used for all results; errors in single results are found by the recipes `random` and `exact`.
@@ -43,7 +43,7 @@ _RESULTS = 32
 """The size to which parallel dims are reduced for the check; see `excerpt`."""
 
 _LINES = 8
-"""With fewer lines, the few nonzero terms of the recipe `wide` may miss the places of `_middle`."""
+"""With fewer lines or terms, the nonzero terms of the recipe `wide` may miss the places of `_middle`."""
 
 _STREAM = 4
 """The number of the random stream that chooses lines and elements; see `_random.stream`."""
@@ -120,7 +120,7 @@ def errors(operation: Operation) -> Iterator[Spoilt]:
         if element.digits > 1:
             words = f"{whose} in {element.digits // 2} of its {element.digits} digits"
             yield Spoilt(words, index, partial(halved, element=element))
-            if operand.shared is not None and _spread(operation):
+            if operand.shared is not None and shape[operand.shared] >= _LINES and _spread(operation):
                 middle = partial(_middle, axis=operand.shared, element=element)
                 yield Spoilt(f"{words} at some places of axis {operand.shared}", index, middle)
 

@@ -95,6 +95,13 @@ def test_sums_of_one_to_eight_rows_or_columns_are_not_mistrusted(types: str, k: 
         assert not [error for error in power.unseen(operation) if "digits" in error], sizes
 
 
+@pytest.mark.parametrize("channels", [1, 3, 5, 8])
+def test_convolutions_of_few_channels_are_not_mistrusted(channels: int) -> None:
+    for types in ("f32", "f16"):
+        assert power.unseen(OPERATIONS["conv2d"].make((1, 9, 9, channels, 8, 3, 3), types)) == []
+        assert power.unseen(OPERATIONS["depthwise_conv2d"].make((1, 9, 9, channels, 3, 3), types)) == []
+
+
 def test_an_error_bound_that_allows_everything_detects_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     operation = OPERATIONS["elementwise"].make((8, 8), "f32", None, kind="tanh")
     monkeypatch.setattr(type(operation), "error_on", lambda self, recipe, operands: np.full((8, 8), 1e9))
