@@ -161,13 +161,13 @@ def wide(operation: Operation) -> list[Array]:
         # An operand that is added to a sum, or multiplied with it, has all digits too. The result is then rounded once,
         # equally in any order of summation.
         if operand.shared is not None and own > 1:
-            factor = factors.index(index)
-            turn = _turn(tensor.shape, operand.shared, digits)
-            values = np.where(turn == factor, values, one)
-            if digits >= _PARTS:
-                # The factor 1/2 keeps these products below 2, as the others are; they have no more digits.
-                half = full(raw, digits // 2).reshape(tensor.shape) / (1 + factor)
-                values = np.where(turn == _BOTH, half, values)
+            factor, axis = factors.index(index), operand.shared
+            turn = _turn(tensor.shape[axis], digits)
+            whole = (turn == factor).reshape([-1 if i == axis else 1 for i in range(values.ndim)])
+            values, both = np.where(whole, values, one), np.flatnonzero(turn == _BOTH)
+            # The factor 1/2 keeps these products below 2, as the others are; they have no more digits.
+            picked = raw.reshape(tensor.shape).swapaxes(0, axis)[both]
+            values.swapaxes(0, axis)[both] = full(picked, digits // 2) / (1 + factor)
         elif own == 1 or (_multiplied(operand) and (factors or not operand.summed)):
             values = one
         if axes[index]:
@@ -224,19 +224,16 @@ def _multiplied(operand: Operand) -> bool:
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 
-def _turn(shape: tuple[int, ...], axis: int, digits: int) -> Array:
+def _turn(size: int, digits: int) -> Array:
     """Return which factor of a product uses all digits: 0, 1, or `_BOTH` if each uses half of them.
 
-    `axis` is the axis that both factors share; the answer depends on the index along it. `_mask` takes the indices in
+    There is an answer for each index along the axis of `size` that both factors share. `_mask` takes the indices in
     the order of their ranks, so that a sum of few terms has different factors. The Thue-Morse sequence of ranks has no
     period: each factor gets odd and even indices, and indices in all places of a vector or a tile.
     Only types with many digits have `_BOTH`; their products may be computed from products of parts of the factors."""
-    size = shape[axis]
     rank = np.arange(size) * _stride(size) % size
-    turn = sum((rank >> bit) & 1 for bit in range(size.bit_length())) % 2
-    if digits >= _PARTS:
-        turn = np.where(rank % 5 == 3, _BOTH, turn)  # no vector or tile has 5 elements
-    return np.broadcast_to(np.reshape(turn, [size if i == axis else 1 for i in range(len(shape))]), shape)
+    turn: Array = np.sum([rank >> bit & 1 for bit in range(size.bit_length())], axis=0) % 2
+    return np.where(rank % 5 == 3, _BOTH, turn) if digits >= _PARTS else turn  # no vector or tile has 5 elements
 
 
 def random(operation: Operation) -> list[Array]:
