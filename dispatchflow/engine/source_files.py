@@ -15,7 +15,7 @@ from pathlib import Path
 _ROOT = Path(__file__).parent.parent
 _ALWAYS = ("inputs", "power", "reference", "verdict")
 _FROM = re.compile(r"\bfrom\s+(?:dispatchflow\.operations|\.{1,2}(?:operations)?)\s+import\s*(\([^)]*\)|.*)")
-_NAMED = re.compile(r"\boperations\.(\w+)|\bfrom\s+\.(\w+)|\b(_\w+)")
+_NAMED = re.compile(r"\boperations\.(\w+)|\bfrom\s+\.(\w+)|\b(_[a-z]\w*)")
 _OTHERS = re.compile(r"^\s*(?:from|import)\s+([a-zA-Z_]\w*)", re.MULTILINE)
 _INDIFFERENT = {"dispatchflow", "msgspec"}
 """Packages that do not influence the values of inputs and expected results."""
