@@ -210,7 +210,7 @@ def test_a_race_of_two_threads_is_reported(tmp_path) -> None:
     told = r"not deterministic: equal calls differ in \d+ elements? of result 0"
     assert re.search(told, outcome.out), str(outcome)
 
-    compared_with_nothing = project.doit(
-        "operation=module", "file=specs/race.mlir", "inputs=262144xf32=1", "threads=2", "verify"
-    )
-    assert re.search(f"not compared: .*{told}", compared_with_nothing.out), str(compared_with_nothing)
+    # On a busy machine the two threads may run one after the other in both calls of a verification.
+    alone = ("operation=module", "file=specs/race.mlir", "threads=2", "verify")
+    found = [project.doit(*alone, f"inputs=262144xf32={value}").out for value in (1, 2, 3)]
+    assert any(re.search(f"not compared: .*{told}", text) for text in found), found
