@@ -9,7 +9,7 @@ magnitudes in the upper half of their type's range, and all integers of a line h
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, floor, log2, prod
+from math import ceil, floor, frexp, log2, prod
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -146,12 +146,15 @@ def near_ends(values: Array, random: Array, operand: Operand, operation: Operati
     return moved
 
 
-def lowered(values: Array, lines: Sequence[int], element: ElementType) -> Array:
-    """Return the negative numbers `values`, but with every third line moved near the type's lowest number.
+def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: float = 1.0) -> Array:
+    """Return the negative numbers `values`, but with every third line moved to the type's lowest numbers.
 
-    The first line is moved, the next two are not, and so on. A line's numbers keep their order and their digits."""
-    far = line_numbers(values.shape, lines) % 3 == 0
+    The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest number,
+    and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest numbers of
+    a line are then lower than nearly any wrong first value of a maximum."""
+    lowest, step = -(2.0**element.digits), 1.0
     if element.is_float:
-        magnitude = ceil(log2(float(abs(values).max())))
-        return np.where(far, values * 2.0 ** (exponents(element)[1] - 1 - magnitude), values)
-    return np.where(far, values - 2.0**element.digits - values.min(), values)
+        info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
+        lowest, step = float(info.min), 2.0 ** (frexp(float(info.max))[1] - element.digits)
+    far = line_numbers(values.shape, lines) % 3 == 0
+    return np.where(far, lowest + (values - values.min()) / unit * step, values)

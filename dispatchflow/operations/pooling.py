@@ -54,8 +54,8 @@ class Pooling(Window):
         """Return the inputs of the recipes `exact` and `wide` (docs/verification.md).
 
         `exact`, for `max`: integers in -100 … -1. A kernel that begins a maximum with 0, or pads with 0, gives too
-        large results. In every third channel the numbers are near the lowest number of the type, so that a maximum that
-        begins with any higher number is wrong.
+        large results. In every third channel the numbers are the 100 lowest numbers of the type, and in every sixth
+        they are all the lowest one, so that a maximum that begins with any higher number is wrong.
 
         `wide`, for `sum`: numbers that use the full significand, and zeros. The numbers are so far apart that no window
         has two of them."""
@@ -64,7 +64,7 @@ class Pooling(Window):
         import numpy as np
 
         from dispatchflow.operations._random import below, full, stream
-        from dispatchflow.operations._range import lowered
+        from dispatchflow.operations._range import line_numbers, lowered
 
         tensor = self.operands()[0].type
         if recipe == "wide":
@@ -76,7 +76,9 @@ class Pooling(Window):
                 values = values * np.reshape(kept, [-1 if i == axis else 1 for i in range(4)])
             return [values]
         values = -1.0 - below(stream(0, 0, tensor.size), 100).reshape(tensor.shape)
-        return [lowered(values, (self.layout.index("n"), self.layout.index("c")), tensor.element)]
+        lines = (self.layout.index("n"), self.layout.index("c"))
+        values = np.where(line_numbers(tensor.shape, lines) % 6 == 3, -100, values)
+        return [lowered(values, lines, tensor.element)]
 
     def operands(self) -> tuple[Operand, ...]:
         return (Operand(self.image(self.size("h"), self.size("w"), self.size("c"), 0)),)

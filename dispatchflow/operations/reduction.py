@@ -56,8 +56,8 @@ class Reduction(Operation):
         A line is the elements that are reduced to one result, such as a row. For integers the larger element is -1; for
         floats it differs from -2 only in the last digit of the type. It is the last element of the first line, and at
         other positions in the next lines. A kernel that begins a maximum with 0, or pads with 0, gives too large
-        results. Every third line is near the lowest number of the type, so that a maximum that begins with any higher
-        number is wrong."""
+        results. Every third line has the type's lowest number and the next higher one, so that a maximum that begins
+        with any number above them is wrong."""
         if recipe != "exact" or self.option("kind") == "sum":
             return None
         import numpy as np
@@ -73,7 +73,7 @@ class Reduction(Operation):
         line = np.arange(len(lines))
         lines[line, (lines.shape[1] - 1 + line * int(0.618 * lines.shape[1])) % lines.shape[1]] = largest
         line_axes = {"inner": (0,), "outer": (1,), "all": ()}[self.option("axis")]
-        return [lowered(x, line_axes, element)]
+        return [lowered(x, line_axes, element, largest + 2)]
 
     @property
     def parallel(self) -> tuple[str, ...]:

@@ -166,7 +166,8 @@ def halved(values: Array, element: ElementType) -> Array:
         kept: Array = values >> lost << lost
         return kept
     significand, exponent = np.frexp(values)
-    rounded: Array = np.ldexp(np.round(significand * 2.0**digits), exponent - digits)
+    with np.errstate(over="ignore"):  # the largest numbers of f64 are rounded to infinity
+        rounded: Array = np.ldexp(np.round(significand * 2.0**digits), exponent - digits)
     return rounded
 
 

@@ -1,0 +1,58 @@
+"""Functions of single elements, and maxima: arguments and results from all parts of a type's range."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.planted import Kernel, is_reported
+
+from dispatchflow.operations import OPERATIONS
+from dispatchflow.verification.inputs import dtype_of
+
+FIRST_OF_MAXIMA = [
+    *(("reduction", (8, 50), types, {"axis": axis}) for types in ("f32", "f16", "bf16", "f64", "i8", "i32") for axis in ("inner", "outer", "all")),
+    *(("pooling", (1, 9, 9, 6, 3, 3), types, {"padding": 1, "stride": stride}) for types in ("f32", "f16", "f64", "i32") for stride in (1, 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "sizes", "types", "options"), FIRST_OF_MAXIMA)
+def test_maximum_that_begins_or_pads_above_the_lowest_number_is_reported(
+    name: str, sizes: tuple[int, ...], types: str, options: dict[str, Any]
+) -> None:
+    operation = OPERATIONS[name].make(sizes, types, None, kind="max", **options)
+    element = operation.signature.operands[0]
+    lowest = float(ml_dtypes.finfo(dtype_of(element)).min) if element.is_float else -(2.0**element.digits)
+
+    def begins(first: float) -> Kernel:
+        return lambda x: np.maximum(operation.reference([x]), first)
+
+    def pads(first: float) -> Kernel:
+        return lambda x: operation.laid_out(reduce(np.maximum, (part for _, _, part in operation.windows(x, first))))  # type: ignore[attr-defined]
+
+    for kernel in (begins, pads) if name == "pooling" else (begins,):
+        for part in (0.2, 0.5, 0.9, 0.98):
+            first = lowest * part if element.is_float else float(int(lowest * part))
+            assert is_reported(operation, kernel(first)), part
+        assert not is_reported(operation, kernel(lowest))
+
+
+@pytest.mark.parametrize("types", ["f32", "f16", "f64"])
+@pytest.mark.parametrize("kind", ["add", "sub", "mul", "max", "relu"])
+def test_elements_that_are_clamped_or_flushed_are_reported(types: str, kind: str) -> None:
+    operation = OPERATIONS["elementwise"].make((5, 17), types, None, kind=kind)
+    small = 1e-3 if types == "f16" else 1e-30
+
+    def on_operands(change: Kernel) -> Kernel:
+        return lambda *x: operation.reference([change(one) for one in x])
+
+    def on_result(change: Kernel) -> Kernel:
+        return lambda *x: change(operation.reference(x))
+
+    for place in (on_operands, on_result):
+        assert is_reported(operation, place(lambda x: np.clip(x, -200, 200)))
+        assert is_reported(operation, place(lambda x: np.where(abs(x) < small, 0, x)))
+    assert not is_reported(operation, on_result(lambda x: x))

@@ -1,0 +1,32 @@
+"""Whether the recipes of an operation report a kernel, which is a function of numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dispatchflow.operations import Operation
+from dispatchflow.verification.inputs import dtype_of, made
+from dispatchflow.verification.reference import bounds, expected, widened
+from dispatchflow.verification.verdict import compare_bits, compare_bounded
+
+Kernel = Callable[..., Any]
+
+
+def is_reported(operation: Operation, kernel: Kernel) -> bool:
+    """Return whether some recipe reports the kernel, and check that none reports the reference."""
+    found = False
+    for recipe in operation.recipes:
+        operands, dtype = made(operation, recipe), dtype_of(operation.types.result)
+        with np.errstate(all="ignore"):
+            right, got = expected(operation, operands), np.asarray(kernel(*widened(operands))).astype(dtype)
+        if operation.compares_bits(recipe):
+            assert compare_bits(right, right).word == "equal"
+            found |= compare_bits(got, right).word == "different"
+        else:
+            wanted = bounds(operation, operands, recipe)
+            assert compare_bounded(right, *wanted).word == "within bound"
+            found |= compare_bounded(got, *wanted).word == "different"
+    return found
