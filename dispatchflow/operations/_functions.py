@@ -79,7 +79,7 @@ def function(kind: str) -> Callable[[Array], Array]:
         "tanh": np.tanh,
         "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
         "silu": lambda x: x / (1 + np.exp(-x)),
-        "gelu": lambda x: x * 0.5 * (1 + np.vectorize(math.erf, otypes=[np.float64])(x * 0.5**0.5)),
+        "gelu": lambda x: x * 0.5 * np.vectorize(math.erfc, otypes=[np.float64])(x * -(0.5**0.5)),
     }
     return known[kind]
 
@@ -127,7 +127,7 @@ def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
     from dispatchflow.operations._numeric import ULPS
 
     if kind == "gelu":
-        return gelu_error(x, 0 * x, element.unit)
+        return gelu_error(x, np.zeros_like(x), element.unit)
     bound: Array = (ULPS + 3) * element.unit * abs(y)
     if kind in ("sigmoid", "silu"):
         bound = np.where(x < -math.log(2) * (_EXPONENTS[element.bits][0] + 0.9), abs(y), bound)
@@ -138,11 +138,14 @@ def gelu_error(x: Array, of_x: Array, unit: float) -> Array:
     """Return a bound on the error of gelu(x) if x has an error of at most `of_x`; `unit` is 2**-digits.
 
     The slope of gelu is less than 1.13. Rounding errors inside gelu are relative to x, and not to the result, because
-    1 + erf cancels for negative x. For |x| > 9, erf is ±1 in every type, so that gelu is x or 0."""
+    1 + erf cancels for negative x. For x > 9, erf is 1 in every type, so that gelu is x. For x < -9, a kernel's result
+    may be 0, where erf is -1, or near the exact value if the kernel has erfc instead. That value is between 0 and
+    -exp(-x² / 2) / 2."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS
 
     size = unit * (abs(x) + of_x)
-    bound: Array = 1.13 * of_x + np.select([x + of_x < -9, x - of_x > 9], [0 * size, 2 * size], (ULPS + 3) * size)
+    tail = np.exp(-(x**2) / 2) / 2
+    bound: Array = 1.13 * of_x + np.select([x + of_x < -9, x - of_x > 9], [tail, 2 * size], (ULPS + 3) * size)
     return bound

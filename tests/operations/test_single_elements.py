@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from typing import Any
 
@@ -56,3 +57,29 @@ def test_elements_that_are_clamped_or_flushed_are_reported(types: str, kind: str
         assert is_reported(operation, place(lambda x: np.clip(x, -200, 200)))
         assert is_reported(operation, place(lambda x: np.where(abs(x) < small, 0, x)))
     assert not is_reported(operation, on_result(lambda x: x))
+
+
+@pytest.mark.parametrize("types", ["f32", "f64", "f16"])
+@pytest.mark.parametrize("sizes", [(1, 64), (8, 8), (64, 256)])
+def test_gelu_may_be_computed_with_or_without_the_complementary_error_function(
+    types: str, sizes: tuple[int, ...]
+) -> None:
+    operation = OPERATIONS["elementwise"].make(sizes, types, None, kind="gelu")
+    erf, erfc = (np.vectorize(function, otypes=[np.float64]) for function in (math.erf, math.erfc))
+    root = np.sqrt(0.5)
+    assert not is_reported(operation, lambda x: x * 0.5 * (1 + erf(x * root)))
+    assert not is_reported(operation, lambda x: 0.5 * x * erfc(-x * root))
+    assert not is_reported(operation, lambda x: 0.5 * x * erfc(-x * root).astype(dtype_of(operation.types.result)))
+    assert is_reported(operation, lambda x: np.where(x < -9, -1e-3, x * 0.5 * erfc(-x * root)))
+    assert is_reported(operation, lambda x: np.where(x > 9, 9, x * 0.5 * erfc(-x * root)))
+
+
+@pytest.mark.parametrize(
+    ("types", "sizes"), [("f32", (16, 16, 4096)), ("f32", (33, 9, 64)), ("f16", (64, 64, 64)), ("f64", (16, 16, 64))]
+)
+def test_gelu_of_a_sum_may_be_computed_with_the_complementary_error_function(
+    types: str, sizes: tuple[int, ...]
+) -> None:
+    operation = OPERATIONS["matmul"].make(sizes, types, None, epilogue="bias+gelu")
+    erfc = np.vectorize(math.erfc, otypes=[np.float64])
+    assert not is_reported(operation, lambda a, b, bias: 0.5 * (total := a @ b + bias) * erfc(-total * np.sqrt(0.5)))
