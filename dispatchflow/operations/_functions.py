@@ -98,22 +98,30 @@ def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
     """Return arguments spread over a float type's exponents, from the smallest to the largest.
 
     Some arguments are points at which implementations change their formula or range: 0, subnormal numbers, multiples of
-    ln(2) / 2. Arguments whose magnitude is within 2 % of the smallest x for which exp(x) overflows are replaced by 1
-    or -1. `raw` are random 64-bit integers, `signs` the arguments' signs (1 or -1); both have the shape of the returned
-    array."""
+    ln(2) / 2, infinities. An argument of -infinity is left out where the formula gives NaN. For `exp`, most exponents
+    end at 4 times the smallest x for which exp(x) overflows; every eighth argument is larger. Arguments whose magnitude
+    is within 2 % of that x are replaced by 1 or -1. `raw` are random 64-bit integers, `signs` the arguments' signs (1
+    or -1); both have the shape of the returned array."""
     import numpy as np
 
     from dispatchflow.operations._random import below
 
     top, low, subnormal = _EXPONENTS[element.bits]
     largest = (top + 1) * math.log(2)
-    top = math.log2(4 * largest) if kind == "exp" else top
-    exponent = (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53 * (top - low) + low
+    last = (raw & np.uint64(63)).astype(np.uint8)
+    part = (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    most = math.log2(4 * largest) if kind == "exp" else top
+    exponent = part * (most - low) + low
+    if kind == "exp":
+        larger = last & 7 == 2
+        exponent[larger] = part[larger] * (top - most) + most
     steps = (1 + below(raw << np.uint64(7), int(2 * largest) - 1)) * (math.log(2) / 2)
-    size = np.where(raw & np.uint64(7) == 0, steps, 2.0**exponent)
-    rare = (raw & np.uint64(31) == 1) & (signs < 0)
-    size = np.where(rare, 2.0**subnormal * (raw & np.uint64(32) == 0), size)
-    size = np.where(abs(size / largest - 1) < 0.02, 1.0, size)
+    size = np.where(last & 7 == 0, steps, 2.0**exponent)
+    rare = (last & 31 == 1) & (signs < 0)
+    size[rare] = 2.0**subnormal * (last[rare] == 1)
+    size[abs(size / largest - 1) < 0.02] = 1.0
+    infinite = last & 31 == 3
+    size[infinite & (signs > 0) if kind in ("silu", "gelu") else infinite] = np.inf
     return signs * size
 
 

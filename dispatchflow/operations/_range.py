@@ -146,15 +146,19 @@ def near_ends(values: Array, random: Array, operand: Operand, operation: Operati
     return moved
 
 
-def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: float = 1.0) -> Array:
+def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:
     """Return the negative numbers `values`, but with every third line moved to the type's lowest numbers.
 
     The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest number,
     and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest numbers of
-    a line are then lower than nearly any wrong first value of a maximum."""
+    a line are then lower than nearly any wrong first value of a maximum. `unit` may have a number for each line; in a
+    moved line where it is infinite, all numbers become the lowest one."""
     lowest, step = -(2.0**element.digits), 1.0
     if element.is_float:
         info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
         lowest, step = float(info.min), 2.0 ** (frexp(float(info.max))[1] - element.digits)
-    far = line_numbers(values.shape, lines) % 3 == 0
-    return np.where(far, lowest + (values - values.min()) / unit * step, values)
+    far, smallest = line_numbers(values.shape, lines) % 3 == 0, values.min()
+    moved: Array = values - smallest
+    moved *= np.where(far, step / unit, 1.0)
+    moved += np.where(far, lowest, smallest)
+    return moved

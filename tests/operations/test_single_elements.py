@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -83,3 +84,23 @@ def test_gelu_of_a_sum_may_be_computed_with_the_complementary_error_function(
     operation = OPERATIONS["matmul"].make(sizes, types, None, epilogue="bias+gelu")
     erfc = np.vectorize(math.erfc, otypes=[np.float64])
     assert not is_reported(operation, lambda a, b, bias: 0.5 * (total := a @ b + bias) * erfc(-total * np.sqrt(0.5)))
+
+
+@pytest.mark.parametrize("types", ["f32", "f64", "f16"])
+@pytest.mark.parametrize("sizes", [(4, 16), (64, 256)])
+@pytest.mark.parametrize("kind", ["exp", "tanh", "sigmoid", "silu", "gelu"])
+def test_function_that_is_wrong_for_a_part_of_the_arguments_is_reported(
+    types: str, sizes: tuple[int, ...], kind: str
+) -> None:
+    operation = OPERATIONS["elementwise"].make(sizes, types, None, kind=kind)
+    overflow = math.log(float(ml_dtypes.finfo(dtype_of(operation.types.result)).max))
+
+    def wrong_for(part: Callable[[Any], Any]) -> Kernel:
+        return lambda x: np.where(part(x), 7, operation.reference([x]))
+
+    assert is_reported(operation, wrong_for(lambda x: x == np.inf))
+    assert is_reported(operation, wrong_for(lambda x: (x > 4.05 * overflow) & np.isfinite(x)))
+    assert is_reported(operation, wrong_for(lambda x: (x < -4.05 * overflow) & np.isfinite(x)))
+    assert is_reported(operation, wrong_for(lambda x: (abs(x) > 4.05 * overflow) & np.isfinite(x)))
+    assert kind in ("silu", "gelu") or is_reported(operation, wrong_for(lambda x: x == -np.inf))
+    assert not is_reported(operation, wrong_for(np.isnan))
