@@ -45,6 +45,12 @@ def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1
     return ((raw >> np.uint64(11)).astype(np.float64) * (2.0**-53 * (high - low)) + low).astype(dtype)
 
 
+def negative(raw: Array, element: ElementType) -> Array:
+    """Return where `uniform` makes numbers below 0 of the same `raw`, if its `high` is -`low`."""
+    below_0: Array = (raw.view(np.int64) < 0) != element.is_float
+    return below_0
+
+
 def full(raw: Array, digits: int) -> Array:
     """Return numbers in -2 … 2 whose significands need exactly this number of binary digits.
 

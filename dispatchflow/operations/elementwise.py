@@ -62,36 +62,44 @@ class Elementwise(Operation):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of the recipes `exact` and `far` (docs/verification.md).
 
-        `exact`: integers of magnitude 1 to 15. They have both signs, but are all negative for `max` and all positive
-        for `relu`: with these signs, an element that is read as 0 changes the result. Floating-point numbers are
-        multiplied by powers of two over the type's range, so that a clamp or a flush to 0 changes the result. The two
-        operands of one result are multiplied by the same power. For `mul`, only one of the two is multiplied: the
-        first and the second alternately. For sums and products of integers this method returns None, because
-        `verification.inputs` makes their operands.
+        `exact`: integers of magnitude 1 to 15 with both signs. Floating-point numbers are multiplied by powers of two
+        over the type's range, so that a clamp or a flush to 0 changes the result. The two operands of one result are
+        multiplied by the same power. For `mul`, only one of the two is multiplied: the first and the second
+        alternately. For sums and products of integers this method returns None, because `verification.inputs` makes
+        their operands.
+
+        For `relu` and `max`, an element that is read as 0 changes the result in `exact` or in `random`. The numbers of
+        a `relu` have the opposite sign here, so that one of the two is positive. Those of a `max` are both negative,
+        except where they are both negative in `random`; only there they have all combinations of signs.
 
         `far`: arguments of functions such as `exp`, over all exponents of the type; see `_functions.far`. The signs are
         opposite to the signs in the recipe `random`."""
         import numpy as np
 
-        from dispatchflow.operations._random import below, stream, uniform
+        from dispatchflow.operations._random import below, negative, stream
         from dispatchflow.operations._range import exponents, powers
 
         element, size = self.signature.operands[0], self.sizes[0] * self.sizes[1]
-        if recipe == "exact" and (element.is_float or self._kind in ("max", "relu")):
+        selects = self._kind in ("max", "relu")
+        if recipe == "exact" and (element.is_float or selects):
             room = 7 if self._kind == "mul" else 4  # 15 · 15 < 2 ** 8, 15 + 15 < 2 ** 5
             least, most = exponents(element) if element.is_float else (0, room)
             power, made = powers((size,), (0,), (least, most - room)), []
+            if selects:  # where an operand is not negative in the recipe `random`
+                draws = (stream(index, 1, size) for index in range(len(self.operands())))
+                others = ~np.logical_and.reduce([negative(draw, element) for draw in draws])
             for index in range(len(self.operands())):
                 raw = stream(index, 0, size)
                 numbers = 1.0 + below(raw, 15)
-                if self._kind != "relu":
-                    np.negative(numbers, out=numbers, where=self._kind == "max" or raw & np.uint64(1) == 0)
+                below_0 = others if self._kind == "relu" else raw & np.uint64(1) == 0
+                below_0 = below_0 | others if selects else below_0
+                numbers *= 1 - 2 * below_0.astype(np.int8)
                 turn = slice(index, None, 2) if self._kind == "mul" else slice(None)
                 numbers[turn] *= power[turn]
                 made.append(numbers.reshape(self.sizes))
             return made
         if recipe == "far":
-            signs = 1.0 - 2 * (uniform(stream(0, 1, size), element) > 0)
+            signs = 2.0 * negative(stream(0, 1, size), element) - 1
             return [_functions.far(self._kind, element, stream(0, 0, size), signs).reshape(self.sizes)]
         return None
 

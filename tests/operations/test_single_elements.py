@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
+from itertools import product
 from typing import Any
 
 import ml_dtypes
@@ -13,7 +14,8 @@ import pytest
 from support.planted import Kernel, is_reported
 
 from dispatchflow.operations import OPERATIONS
-from dispatchflow.verification.inputs import dtype_of
+from dispatchflow.verification.inputs import dtype_of, made
+from dispatchflow.verification.reference import widened
 
 FIRST_OF_MAXIMA = [
     *(("reduction", (8, 50), types, {"axis": axis}) for types in ("f32", "f16", "bf16", "f64", "i8", "i32") for axis in ("inner", "outer", "all")),
@@ -104,3 +106,51 @@ def test_function_that_is_wrong_for_a_part_of_the_arguments_is_reported(
     assert is_reported(operation, wrong_for(lambda x: (abs(x) > 4.05 * overflow) & np.isfinite(x)))
     assert kind in ("silu", "gelu") or is_reported(operation, wrong_for(lambda x: x == -np.inf))
     assert not is_reported(operation, wrong_for(np.isnan))
+
+
+@pytest.mark.parametrize("types", ["f32", "f64", "f16", "i32"])
+@pytest.mark.parametrize("sizes", [(5, 17), (64, 256)])
+def test_relu_that_lets_some_negative_numbers_pass_is_reported(types: str, sizes: tuple[int, ...]) -> None:
+    operation = OPERATIONS["elementwise"].make(sizes, types, None, kind="relu")
+    least, most = {"f16": (-1e-3, -1e4), "i32": (-4, -1e6)}.get(types, (-1e-30, -1e30))
+
+    def passing(part: Callable[[Any], Any]) -> Kernel:
+        return lambda x: np.where(part(x), x, np.maximum(x, 0))
+
+    assert is_reported(operation, passing(lambda x: x < -4))
+    assert is_reported(operation, passing(lambda x: x < most))
+    assert is_reported(operation, passing(lambda x: x > least))
+    assert is_reported(operation, lambda x: np.where(x > -most, 0, np.maximum(x, 0)))
+    assert not is_reported(operation, passing(lambda x: x > 0))
+
+
+@pytest.mark.parametrize("types", ["f32", "f64", "f16", "i32"])
+@pytest.mark.parametrize("sizes", [(16, 16), (64, 256)])
+def test_maximum_that_is_wrong_for_some_signs_or_magnitudes_is_reported(types: str, sizes: tuple[int, ...]) -> None:
+    operation = OPERATIONS["elementwise"].make(sizes, types, None, kind="max")
+    large = 1e30 if types in ("f32", "f64") else 10
+
+    def wrong_for(part: Callable[[Any, Any], Any]) -> Kernel:
+        return lambda x, y: np.where(part(x, y), np.minimum(x, y), np.maximum(x, y))
+
+    assert is_reported(operation, lambda x, y: np.where(np.maximum(x, y) > 4, 0, np.maximum(x, y)))
+    assert is_reported(operation, wrong_for(lambda x, y: (x > large) & (y > large)))
+    assert is_reported(operation, wrong_for(lambda x, y: (x > large) & (y < -large)))
+    assert is_reported(operation, wrong_for(lambda x, y: (x < -large) & (y > large)))
+    assert is_reported(operation, wrong_for(lambda x, y: (x < -large) & (y < -large)))
+    assert not is_reported(operation, wrong_for(lambda x, y: x == y))
+
+
+@pytest.mark.parametrize("types", ["f32", "f64", "f16", "i32"])
+@pytest.mark.parametrize("kind", ["relu", "max"])
+def test_single_element_that_is_read_as_0_is_reported_wherever_it_is(types: str, kind: str) -> None:
+    operation = OPERATIONS["elementwise"].make((6, 7), types, None, kind=kind)
+    recipes = [widened(made(operation, recipe)) for recipe in operation.recipes]
+    for index, place in product(range(len(operation.operands())), np.ndindex(6, 7)):
+        lost = [[np.copy(x) for x in operands] for operands in recipes]
+        for operands in lost:
+            operands[index][place] = 0
+        assert any(
+            operation.reference(operands)[place] != operation.reference(without)[place]
+            for operands, without in zip(recipes, lost, strict=True)
+        )
