@@ -116,7 +116,8 @@ class Subject:
         if self.operation.multiplies or not self.operation.types.result.is_float:
             scale = self.operation.magnitude(operands)
         else:
-            scale = np.maximum(abs(right), np.sqrt(np.mean(np.square(right))))
+            largest = abs(right).max() or 1.0  # squares of the largest numbers of f64 would be infinite
+            scale = np.maximum(abs(right), largest * np.sqrt(np.mean(np.square(right / largest))))
         return np.maximum(np.asarray(scale, np.float64).reshape(-1), 1e-300)
 
     def one_result(self, random: np.random.Generator) -> Callable[[float], bool]:
@@ -127,7 +128,8 @@ class Subject:
             results = ((side, side.right.reshape(-1)[place]) for side in self.sides)
             if not self.operation.types.result.is_float:
                 return any(side.finds(place, value + sign) for side, value in results)
-            return any(side.finds(place, value * (1 + sign * size)) for side, value in results)
+            with np.errstate(over="ignore"):
+                return any(side.finds(place, value * (1 + sign * size)) for side, value in results)
 
         return found
 
@@ -148,7 +150,7 @@ class Subject:
                 place = places[[int(chosen * places.size)]]
             places = places if place is None or not single else place
             if places.size:
-                off = abs((results - side.right.reshape(-1)) / side.scale)[places].max()
+                off = abs(results[places] / side.scale[places] - (side.right.reshape(-1) / side.scale)[places]).max()
                 share = max(share, float(off)) if side is self.sides[-1] else share or float(off)
                 found = found or side.finds(places, results[places])
         return Planted(share, found) if share else None
@@ -170,7 +172,8 @@ class Subject:
 def _rounded(array: Any, digits: int) -> Any:
     """Return numbers rounded to this number of binary digits, ties to even."""
     fraction, exponent = np.frexp(array)
-    return np.ldexp(np.round(np.ldexp(fraction, digits)), exponent - digits)
+    with np.errstate(over="ignore"):
+        return np.ldexp(np.round(np.ldexp(fraction, digits)), exponent - digits)
 
 
 def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
