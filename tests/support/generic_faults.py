@@ -39,7 +39,7 @@ def plants(operation: Operation) -> Iterator[Plant]:
                 yield _of_one("shifted by one", i, tensor, axis, _shifted, _moved)
         if len(tensor.shape) > 1 and tensor.shape[-1] == tensor.shape[-2] > 1:
             yield _of_one("transposed", i, tensor, len(tensor.shape) - 2, _transposed, _turned)
-        yield _of_one("left out", i, tensor, 0, lambda array, axis: 0 * array, _nothing)
+        yield _of_one("left out", i, tensor, 0, lambda array, axis: np.zeros_like(array), _nothing)
         yield from (_swapped(i, j) for j in range(i) if types[j] == tensor)
 
 
