@@ -34,8 +34,10 @@ class Softmax(Operation):
     def recipes(self) -> tuple[str, ...]:
         """The recipes (docs/verification.md); `single` is used only if there are fewer than eight rows.
 
-        With eight or more rows, `counted` has a row with a single largest element too."""
-        return ("counted", *(["single"] if self.sizes[0] < 8 else []), "peaked", "random")
+        With eight or more rows, `counted` has a row with a single largest element too. `rising` is used only for one
+        row; with more rows, `peaked` has rows in which the maximum rises."""
+        single, rising = ["single"] * (self.sizes[0] < 8), ["rising"] * (self.sizes[0] == 1)
+        return ("counted", *single, "peaked", *rising, "random")
 
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of a recipe.
@@ -59,12 +61,17 @@ class Softmax(Operation):
 
         `peaked`: one element of a row is 128, its neighbor is larger by an amount that half of the type's digits cannot
         represent, and all others are lower by 256. The results of the two elements depend on their difference. They are
-        neighbors, so that a maximum without both is detected. In the first row they are the first two elements."""
+        neighbors, so that a maximum without both is detected. In the first row they are the first two elements. The
+        second row, and every fourth row after it, is `rising` instead.
+
+        `rising`: see `_rising`."""
         if recipe == "random":
             return None
         import numpy as np
 
         m, n = self.sizes
+        if recipe == "rising":
+            return [self._rising(m)]
         far, turned = 2.0 ** (14 if self.signature.operands[0].bits == 16 else 24), np.arange(m) * int(0.618 * n)
         if recipe == "single":
             return [far - 256.0 * (np.arange(n) != (n - 1 + turned[:, None]) % n)]
@@ -72,6 +79,7 @@ class Softmax(Operation):
             x = np.full((m, n), -128.0)
             x[np.arange(m), (turned + 1) % n] = 128.0
             x[np.arange(m), turned % n] = 128.0 * (1 + 2.0 ** -(self.signature.operands[0].digits // 2 + 1))
+            x[1::4] = self._rising(len(x[1::4]))
             return [x]
         apart = -(-n // 2 ** min(self.signature.result.digits - 1, 18))
         row, column = np.arange(m)[:, None], np.arange(n)
@@ -80,6 +88,32 @@ class Softmax(Operation):
         alone = column == (n - 1 + row // 8 * int(0.618 * n)) % n
         largest = np.where(row % 2 == 0, -128.0, 128.0) * np.where(row % 3 == 0, far / 128, 1.0)
         return [largest - 256.0 * ~np.where(single, alone, among)]
+
+    @property
+    def _stairs(self) -> tuple[int, float]:
+        """The number T of stairs in a rising row, and the power p in their weights (t / T)**p.
+
+        Each stair adds a rounding to the sum. With more stairs, or other powers, the bound would hide the first stair
+        if the sum before it is not rescaled: then the sum is too large by about p / T**(1 + p) of itself."""
+        stairs, power = (8, 1.0) if self.signature.accumulator.bits == 16 else (512, 0.2)
+        return min(self.sizes[1], stairs), power
+
+    def _rising(self, rows: int) -> Array:
+        """Return rows in which the maximum rises in many small steps (stairs), to 0 near the end of the row.
+
+        An online softmax then rescales its sum in each tile that has a stair, by a factor near one, and all stairs have
+        weight. A tile that does not rescale the sum before it is detected wherever it is, and so is a kernel that
+        rescales only if the maximum grows by much. All elements but the stairs are lower than the maximum by 256. The
+        stairs are spread over the row, and are at other places in the next row; the last one of the first row is its
+        last element."""
+        import numpy as np
+
+        n, (stairs, power) = self.sizes[1], self._stairs
+        t, row, width = np.arange(stairs), np.arange(rows)[:, None], n // stairs
+        within = ((stairs - 1 - t) * (int(0.618 * width) | 1) + row * (int(0.382 * width) | 1)) % width
+        x = np.full((rows, n), -256.0)
+        x[row, (t + 1) * n // stairs - 1 - within] = power * np.log((t + 1) / stairs)
+        return x
 
     def operands(self) -> tuple[Operand, ...]:
         most = 4.0 if self.signature.result.bits == 16 else 16.0  # exp(-32) is a normal number of f32
@@ -131,11 +165,12 @@ class Softmax(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`, or a smaller bound for the recipes `counted`, `single` and `peaked`.
+        """Return the bound `error`, or a smaller bound for a recipe other than `random`.
 
-        For these recipes the bound is 2·ULPS·u times the result, for the roundings of exponential and quotient. It is
-        at most a quarter of the effect of one term. `peaked` adds 2·|x|·u, because a kernel may compute powers of two
-        and round x · log2(e). For an expected 0 the bound is 4 times the smallest normal number, because the
+        For other recipes the bound is 2·ULPS·u times the result, for the roundings of exponential and quotient. It is
+        at most a quarter of the effect of one term. `peaked` adds 2·|max|·u, because a kernel may compute powers of two
+        and round x · log2(e). A rising row, whose maximum is 0, adds u for each stair and 4·|x|·u for the lowest one,
+        as `error` does. For an expected 0 the bound is 4 times the smallest normal number, because the
         exponential may be flushed to zero."""
         if recipe == "random":
             return self.error(operands)
@@ -143,9 +178,12 @@ class Softmax(Operation):
 
         from dispatchflow.operations._numeric import ULPS
 
-        y, unit = self.reference(operands), self.signature.accumulator.unit
+        y, unit, top = self.reference(operands), self.signature.accumulator.unit, operands[0].max(axis=1, keepdims=True)
         smallest = 2.0**-14 if self.signature.accumulator.bits == 16 else 2.0**-126
-        own = 2 * ULPS + (2 * abs(operands[0]).max() if recipe == "peaked" else 0)
+        own = np.full_like(top, 2 * ULPS)
+        if recipe in ("peaked", "rising"):
+            stairs, power = self._stairs
+            own += np.where(top == 0, stairs + 4 * power * np.log(stairs), 2 * top)
         bound: Array = np.where(y > 0, y * np.minimum(own * unit, y.max(axis=1, keepdims=True) / 4), 4 * smallest)
         return bound
 

@@ -1,4 +1,4 @@
-"""Sums inside of softmax and norm, at sizes that models have: a term that is lost, doubled or weighted wrongly, a wrong
+"""Sums inside of norm, at sizes that models have: a term that is lost, doubled or weighted wrongly, a wrong
 divisor, epsilon or maximum is reported, and what correct kernels give is not."""
 
 from __future__ import annotations
@@ -8,118 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.weighted_sums import NORM, SIZES, SOFTMAX, Judge, weights
+from support.weighted_sums import NORM, SIZES, Judge, weights
 
 from dispatchflow.operations import Operation
 from dispatchflow.operations.norm import EPSILON
 from dispatchflow.verification import power
-from dispatchflow.verification.inputs import made
-
-# --- softmax
-
-
-def softmax(x: Any, weight: Any = 1.0, least: float = -np.inf, dtype: Any = np.float64, total: Any = np.sum) -> Any:
-    x = x.astype(dtype)
-    powers = np.exp(x - np.maximum(x.max(axis=1, keepdims=True), dtype(least)))
-    return powers / total(powers * dtype(weight) if np.ndim(weight) == 0 else powers * weight, axis=1, keepdims=True)
-
-
-SOFTMAXES = [
-    *[(word, n, 24) for word in ("f32", "f16_f32_f16") for n in SIZES],
-    ("f32", 1000, 1), ("f32", 16384, 1), ("f32", 65536, 2), ("f16", 8, 8), ("f16", 512, 8),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("types", "n", "m"), SOFTMAXES)
-def test_every_term_of_a_softmax_counts(types: str, n: int, m: int) -> None:
-    judge = Judge(SOFTMAX.make((m, n), types))
-    (x,) = judge.operands
-    assert judge.missed((what, softmax(x, weight)) for what, weight in weights(n)) == []
-    with np.errstate(all="ignore"):
-        narrow = np.exp(x.astype(np.float32))
-        wrong = {
-            "the maximum is not subtracted": narrow / narrow.sum(axis=1, keepdims=True),
-            "a maximum that begins with 0": softmax(x, least=0.0, dtype=np.float32),
-            "the maximum of all but the last": (
-                (powers := np.exp((x - x[:, :-1].max(axis=1, keepdims=True)).astype(np.float32)))
-                / powers.sum(axis=1, keepdims=True)
-            ),
-        }
-    if m < 8:
-        wrong.popitem()  # no row has its single largest there
-    assert judge.missed(iter(wrong.items())) == []
-
-
-@pytest.mark.parametrize(("types", "n", "m"), SOFTMAXES)
-def test_a_right_softmax_in_its_own_types_passes(types: str, n: int, m: int) -> None:
-    judge = Judge(SOFTMAX.make((m, n), types))
-    dtype = np.float16 if types == "f16" else np.float32
-    one_by_one = lambda a, axis, keepdims: np.cumsum(a, axis=axis, dtype=dtype)[:, -1:]  # noqa: E731
-    assert judge.verdict(softmax(judge.operands[0], dtype=dtype)).passed
-    assert judge.verdict(softmax(judge.operands[0], dtype=dtype, total=one_by_one)).passed
-    assert judge.verdict(online(judge.operands[0].astype(np.float32))).passed
-
-
-def online(x: Any, tile: int = 37, rescaled: bool = True) -> Any:
-    """Tile by tile, with powers of two and a largest that grows.
-
-    If not `rescaled`, the last tile adds to a sum that belongs to the largest before it."""
-    x = x * np.float32(np.log2(np.e))
-    largest, total = np.full((len(x), 1), -3e38, np.float32), np.zeros((len(x), 1), np.float32)
-    for start in range(0, x.shape[1], tile):
-        part = x[:, start : start + tile]
-        new = np.maximum(largest, part.max(axis=1, keepdims=True))
-        factor = np.exp2(largest - new) if rescaled or start + tile < x.shape[1] else np.float32(1)
-        total = total * factor + np.exp2(part - new).sum(axis=1, keepdims=True)
-        largest = new
-    return np.exp2(x - largest) * (np.float32(1) / total)
-
-
-@pytest.mark.parametrize("types", ["f32", "f16_f32_f16"])
-@pytest.mark.parametrize(("n", "tile"), [(129, 64), (1000, 64), (4096, 512)])
-def test_a_last_tile_that_rescales_nothing_shows_in_a_single_row(types: str, n: int, tile: int) -> None:
-    judge = Judge(SOFTMAX.make((1, n), types), "single")
-    x = judge.operands[0].astype(np.float32)
-    assert judge.verdict(online(x, tile)).passed
-    assert not judge.verdict(online(x, tile, rescaled=False)).passed
-
-
-@pytest.mark.parametrize("types", ["f32", "f16_f32_f16", "f16"])
-@pytest.mark.parametrize(("m", "n"), [(1, 3), (1, 129), (1, 512), (3, 17), (7, 500)])
-def test_a_maximum_of_a_part_of_the_row_is_reported_whatever_the_number_of_rows(types: str, m: int, n: int) -> None:
-    operation = SOFTMAX.make((m, n), types)
-    judges = [Judge(operation, recipe) for recipe in operation.recipes]
-    dtype = np.float16 if types == "f16" else np.float32
-    parts = {
-        "the first half": np.s_[: max(n // 2, 1)],
-        "the second half": np.s_[n // 2 + 1 :],
-        "all but the last": np.s_[: n - 1],
-        "all but the last tile": np.s_[: max(n - 1, 1) // 64 * 64 or 1],
-        "all but the first two": np.s_[2:],
-    }
-
-    def found(judge: Judge, part: slice) -> Any:
-        x = judge.operands[0]
-        with np.errstate(all="ignore"):
-            powers = np.exp((x - x[:, part].max(axis=1, keepdims=True)).astype(dtype))
-            return powers / powers.sum(axis=1, keepdims=True)
-
-    assert all(judge.verdict(found(judge, np.s_[:])).passed for judge in judges)
-    for what, part in parts.items():
-        assert not all(judge.verdict(found(judge, part)).passed for judge in judges), what
-
-
-def test_each_row_of_narrow_results_sees_every_second_fourth_element() -> None:
-    """What docs/verification.md says of which positions are seen."""
-    for n, m in ((4096, 1), (4096, 5), (16384, 16), (16384, 19)):
-        seen = made(SOFTMAX.make((m, n), "f16_f32_f16"), "counted")[0]
-        rows = [row >= row.max() for i, row in enumerate(seen) if i % 8 != 7]
-        assert {int(row.sum()) for row in rows} == {1024}
-        assert np.any(rows, axis=0).sum() == min(n, len(rows) * 1024)
-        assert rows[0][-1]
-
-
-# --- norm
 
 
 def norm(
