@@ -53,7 +53,10 @@ class Softmax(Operation):
         that leaves out an element is detected. The equal elements are 128 or -128, the others lower by 256. If the
         maximum is not subtracted, or includes a zero of padding, exponentials overflow or vanish in f32 and f16. In
         every third row, the equal elements have magnitudes of 2**14 or more, so that a maximum that begins with a wrong
-        number is detected.
+        number is detected. 1 / count has a single digit if count is a power of two. Such a row has one equal element
+        less, or one more if its equal elements are few, so that an inverse in few digits is detected. With fewer than
+        eight rows, the element that is not equal is the row's largest in `single`. If sums are in f16, only every
+        second row is changed, because a term with half of its weight shows only if count is a power of two.
 
         `single`: each row has a single largest element, 2**14 or more, and all others are lower by 256. In the first
         row it is the last element. A maximum without the last tile is then wrong, and so is an online softmax whose
@@ -84,7 +87,12 @@ class Softmax(Operation):
         apart = -(-n // 2 ** min(self.signature.result.digits - 1, 18))
         row, column = np.arange(m)[:, None], np.arange(n)
         single = row % 8 == 7
-        among = (n - 1 - column) % apart == (row - row // 8) % apart
+        place = (row - row // 8) % apart
+        among = (n - 1 - column) % apart == place
+        count = (n - 1 - place) // apart + 1
+        changed = (count > 2) & (count & (count - 1) == 0) & ((self.signature.accumulator.bits > 16) | (row % 2 == 1))
+        other = n - 1 - (place + 1) % apart if apart > 1 else (n - 1 + turned[:, None]) % n
+        among[row[changed], other[changed]] ^= True
         alone = column == (n - 1 + row // 8 * int(0.618 * n)) % n
         largest = np.where(row % 2 == 0, -128.0, 128.0) * np.where(row % 3 == 0, far / 128, 1.0)
         return [largest - 256.0 * ~np.where(single, alone, among)]
