@@ -27,6 +27,7 @@ _WRITTEN = re.compile(
 _PROPERTY = re.compile(r"sym_(name|visibility)\s*=\s*\"((?:[^\"\\]|\\.)+)\"")
 # The arguments and results of a function in whose own type the compiler has replaced tensors by buffers.
 _BOUND = re.compile(r"iree\.abi\.declaration = \"sync func @(?:[^\"\\(]|\\.)+(\((?:[^\"\\]|\\.)*)\"")
+_ARROW = re.compile(r"\s*->\s*")
 _RESULT = re.compile(r"^\s*%\w+: ")
 _AFTER = re.compile(r"\s+(?:attributes\s*)?\{|\s+loc\(|\n")
 _TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(\w+)(?:,.*)?>")
@@ -142,7 +143,7 @@ def _declared(text: str, opening: int) -> Declaration:
     """Return the types of a function whose arguments are in the brackets that open at `opening`."""
     end = closing(text, opening)
     inputs = [part.split(":", 1)[1] for part in split(text[opening + 1 : end])]
-    tail = re.compile(r"\s*->\s*").match(text, end + 1)
+    tail = _ARROW.match(text, end + 1)
     if tail is None:
         return Declaration(tuple(map(spelling, inputs)), ())
     begin = tail.end()

@@ -127,19 +127,19 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     return np.where(line_numbers(shape, operand.lines) % 2, values, negative)
 
 
-def near_ends(values: Array, random: Array, operand: Operand, operation: Operation) -> Array:
+def near_ends(values: Array, random: Array | None, operand: Operand, operation: Operation) -> Array:
     """Return the small integers `values`, but moved near both ends of the accumulator's type.
 
     They are added to sums, and some of these additions wrap; an addition that saturates gives another result. The first
     integer is near the end that has the first sum's sign (see `one_sided`); the others are near the end of their own
     sign. If the epilogue clips negative sums, a sum that wraps becomes 0 and shows no other error. Few integers are
     then moved, all to the upper end: only integers that are positive in the recipe `random`, whose inputs show the
-    other errors. `random` is the operand in that recipe."""
+    other errors. `random` is the operand in that recipe; None unless the epilogue clips."""
     element, factors = operand.type.element, operation.signature.operands[:2]
     if element is not operation.types.accumulator:
         return values
     largest, order = 2**element.digits - 1, np.arange(values.size).reshape(values.shape)
-    if operation.clips:
+    if random is not None:
         return np.where((order % 3 == 1) & (random > 0), largest - abs(values), values)
     upper = np.where(order == 0, sum(not factor.is_unsigned for factor in factors) % 2 == 0, values > 0)
     moved: Array = np.where(upper, largest - abs(values), abs(values) - 1 - largest)

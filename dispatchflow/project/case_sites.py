@@ -6,7 +6,7 @@ A site is a place of a program that launches a dispatch.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ from dispatchflow.models.site_times import ProgramTimes
 from dispatchflow.project import alone
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.reports import sites
+from dispatchflow.results import status
 from dispatchflow.store.store import DamagedObject
 
 _log = logging.getLogger(__name__)
@@ -40,8 +41,8 @@ class CaseSites:
     """Kernel → the configuration that the compiler applied."""
     alone: Mapping[int, sites.Alone]
     """Site's number → its time when it runs alone, measured as a case of its extracted module."""
-    stored: Sequence[str]
-    """The mutable globals to which the program stores."""
+    stateful: str | None
+    """Why calls of the program may differ, because it stores to mutable globals; None if it does not."""
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -64,8 +65,8 @@ class CaseSites:
         if self.times is None:
             return found
         other = sites.reconfigured(self.program, self.configurations, self.alone)
-        if self.stored and self.times.steady:
-            found.append(f"stateful: it stores to @{', @'.join(self.stored)}, so calls may differ")
+        if self.stateful is not None and self.times.steady:
+            found.append(self.stateful)
         return [*found, *sites.departures(self.times, self.alone), *other]
 
 
@@ -87,7 +88,7 @@ def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
         _log.warning("object %s of %s was damaged or missing; the next run makes it", damaged, chain.case.name)
         return None
     compiled, emitted = chain["compile"].record, chain["emit"].record
-    stored = emitted.facts.get("stored", ()) if emitted else ()
+    stateful = status.stores(emitted.facts) if emitted else None
     applied = dict(compiled.facts.get("dispatches", ())) if compiled else {}
     ceilings = workspace.ceilings.of_sites(program, chain.case.target, chain.device)
-    return CaseSites(chain.case.name, program, times, step.doubt, ceilings, applied, found, stored)
+    return CaseSites(chain.case.name, program, times, step.doubt, ceilings, applied, found, stateful)

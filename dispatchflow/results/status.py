@@ -45,15 +45,20 @@ def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
     emitted = chain["emit"].record if isinstance(chain.case.operation, Module) else None
     imported = emitted.facts.get("imported", {}) if emitted else {}
     converted = [f"converted from opset {opset}"] if (opset := imported.get("converted_from")) else []
-    stateful = [f"stateful: {_calls_differ(emitted.facts)}"] if emitted and emitted.facts.get("stored") else []
+    stored = stores(emitted.facts) if emitted else None
+    stateful = [f"{stored}; verified for the first call"] if stored else []
     told = verified.record.facts.get("why") if verified.record else None
     if why := "; ".join([*filter(None, [told]), *converted, *stateful]):
         reason = why if status == "not measured" else "; ".join(filter(None, (why, reason)))
     return reason
 
 
-def _calls_differ(facts: Mapping[str, Any]) -> str:
-    return f"it stores to @{', @'.join(facts['stored'])}, so calls may differ; verified for the first call"
+def stores(facts: Mapping[str, Any]) -> str | None:
+    """Return why a module's calls may differ; None if it stores to no global.
+
+    `facts` are those of its record of `emit`."""
+    found = facts.get("stored")
+    return f"stateful: it stores to @{', @'.join(found)}, so calls may differ" if found else None
 
 
 def verification_of(chain: CaseState) -> str:

@@ -99,7 +99,8 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
         else:
             values = _small(stream(index, recipe, tensor.size), operand, operation)
             if operation.addends and not multiplied and not tensor.element.is_float:
-                values = near_ends(values, _random_operand(operand, index), operand, operation)
+                random = _random_operand(operand, index) if operation.clips else None
+                values = near_ends(values, random, operand, operation)
         if any(span):
             values = values * powers(tensor.shape, operand.lines, span)
         if axes:
