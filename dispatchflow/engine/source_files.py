@@ -1,8 +1,8 @@
 """Find the source files that decide an operation's inputs and expected results.
 
-They are the operation's own file, the files of verification/ that compute inputs and expected results, and all files of
-operations/ that these files import, also indirectly. Imports are found by a search in the text, without executing the
-file, and include imports inside functions."""
+They are the operation's own file, the files of verification/ that compute inputs and expected results, all files of
+operations/ that these files import, also indirectly, and all data files in operations/ that they name. Imports are
+found by a search in the text, without executing the file, and include imports inside functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROOT = Path(__file__).parent.parent
 _ALWAYS = ("inputs", "power", "reference", "verdict")
 _FROM = re.compile(r"\bfrom\s+(?:dispatchflow\.operations|\.{1,2}(?:operations)?)\s+import\s*(\([^)]*\)|.*)")
 _NAMED = re.compile(r"\boperations\.(\w+)|\bfrom\s+\.(\w+)|\b(_[a-z]\w*)")
-_OTHERS = re.compile(r"^\s*(?:from|import)\s+([a-zA-Z_]\w*)", re.MULTILINE)
+_OTHERS = re.compile(r"^\s*(?:from\s+([a-zA-Z_]\w*)|import\s+([\w., ]+))", re.MULTILINE)
 _INDIFFERENT = {"dispatchflow", "msgspec"}
 """Packages that do not influence the values of inputs and expected results."""
 
@@ -37,15 +37,19 @@ def of_operation(module: str) -> tuple[str, ...]:
 
 @cache
 def _imported(name: str) -> list[str]:
-    """Return the files of operations/ that this file imports.
+    """Return the files of operations/ that this file imports, and the data files there that it names.
 
     A private file counts as imported if its name occurs anywhere in the text, because Python has many forms of imports.
     """
+    if not name.endswith(".py"):
+        return []
     text = _text(name)
     words = {word for found in _NAMED.findall(text) for word in found}
     words |= {word for names in _FROM.findall(text) for word in re.findall(r"\w+", names)}
     modules = {word for word in words if (_ROOT / "operations" / f"{word}.py").is_file()} - {Path(name).stem}
-    return [f"operations/{module}.py" for module in sorted(modules)]
+    data = {file.name for file in (_ROOT / "operations").iterdir() if file.is_file() and file.suffix != ".py"}
+    names = [f"{module}.py" for module in sorted(modules)] + sorted(file for file in data if file in text)
+    return [f"operations/{name}" for name in names]
 
 
 def versions() -> dict[str, str | None]:
@@ -58,8 +62,14 @@ def versions_of(module: str) -> dict[str, str | None]:
     """Return package → version for each package that the operation's files import."""
     names = set(versions())
     for name in of_operation(module):
-        names |= set(_OTHERS.findall(_text(name))) if name.startswith("operations/") else set()
+        names |= _others(_text(name)) if name.startswith("operations/") and name.endswith(".py") else set()
     return {name: _version(name) for name in sorted(names - sys.stdlib_module_names - _INDIFFERENT)}
+
+
+def _others(text: str) -> set[str]:
+    """Return the top-level packages that `from a.b import c` and `import a.b as c, d` name."""
+    modules = [name for first, others in _OTHERS.findall(text) for name in (first or others).split(",")]
+    return {re.split(r"\W", name.strip())[0] for name in modules} - {""}
 
 
 @cache

@@ -151,6 +151,33 @@ def test_a_helper_that_an_operation_imports_in_any_form_is_among_its_sources(sta
     assert "operations/_sums.py" in source_files._imported.__wrapped__("operations/mine.py")
 
 
+def test_a_data_file_that_an_operation_names_is_among_its_sources(tmp_path, monkeypatch):
+    operations = tmp_path / "operations"
+    operations.mkdir()
+    (operations / "mine.py").write_text('TABLE = np.load(Path(__file__).with_name("table.npy"))')
+    for name in ("table.npy", "other.npy"):
+        (operations / name).write_bytes(b"\x93NUMPY")
+    monkeypatch.setattr(source_files, "_ROOT", tmp_path)
+    monkeypatch.setattr(source_files, "_ALWAYS", ())
+    monkeypatch.setattr(source_files, "_text", source_files._text.__wrapped__)
+    monkeypatch.setattr(source_files, "_imported", source_files._imported.__wrapped__)
+    found = source_files.of_operation.__wrapped__("dispatchflow.operations.mine")
+    assert "operations/table.npy" in found and "operations/other.npy" not in found
+    assert set(source_files.versions_of.__wrapped__("dispatchflow.operations.mine")) == {"ml_dtypes", "numpy"}
+
+
+@pytest.mark.parametrize(
+    "text, packages",
+    [
+        ("import a, b.c as d", {"a", "b"}),
+        ("    import a.b  # why, not", {"a"}),
+        ("from a.b import (c,\n    d)\nfrom . import e\nfrom ..f import g", {"a"}),
+    ],
+)
+def test_each_package_that_a_file_imports_is_found(text, packages):
+    assert source_files._others(text) == packages
+
+
 def test_the_emit_key_depends_only_on_the_text(case_of):
     base = actions.emit(case_of(), NEWEST).key
     assert actions.emit(case_of(threads=1, target="vmvx"), NEWEST).key == base
