@@ -37,11 +37,11 @@ def task_test():
     """Run the tests that need the real compiler or a device, except the slow ones."""
     # More workers than cores: most tests wait for processes, locks and limits. Tests of one file stay together, because
     # they share its fixtures, until a worker has nothing left to do.
-    together = f"-n {3 * CORES} --dist worksteal -m 'iree and not slow'"
+    together = f"-n {5 * CORES // 2} --dist worksteal -m 'iree and not slow'"
     # Together they load the machine. A test that failed (exit code 1) is run again alone, and must pass then.
     alone = f"test $? -eq 1 && {PYTEST} --last-failed -m 'iree and not slow'"
     return {
-        "actions": [f"export DISPATCHFLOW_TESTS_NO_PAUSES=1; {PYTEST} {together} || {{ {alone}; }}"],
+        "actions": [f"export DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS=1; {PYTEST} {together} || {{ {alone}; }}"],
         "verbosity": 2,
     }
 

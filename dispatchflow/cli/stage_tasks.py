@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,11 +31,6 @@ _log = logging.getLogger(__name__)
 
 _WITH_SITES = " sites "
 """The text before the key of the sites in a view's identity, which begins with the row's identity."""
-
-_NO_PAUSES = "DISPATCHFLOW_TESTS_NO_PAUSES"
-"""The environment variable that removes the pauses between rounds, for our own tests.
-
-The tests that set it check no times (CONTRIBUTING.md). Measurements record in their conditions that pauses are off."""
 
 
 class StageTasks:
@@ -151,7 +145,7 @@ class StageTasks:
     @cached_property
     def session(self) -> Session:
         w = self.workspace
-        pauses = _NO_PAUSES not in os.environ
+        pauses = bool(w.settings.protocol.span_s)
         return Session(w.bench, w.toolchain, w.run, self.progress.block, w.resolver.reuse.refusal, pauses=pauses)
 
     def _trial(self, case: Case) -> Trial | None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from dispatchflow.engine.settings import Settings
-from dispatchflow.timing.protocols import PROTOCOLS
+from dispatchflow.timing.protocols import PROTOCOLS, shortened
 from dispatchflow.tools import limits
+
+_SHORT = "DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS"
+"""The environment variable that makes measurements short, for our own tests.
+
+The tests that set it check no times (CONTRIBUTING.md). Measurements record in their conditions that pauses are off."""
 
 
 def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Settings:
@@ -19,8 +25,9 @@ def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Sett
         "block_s": "block_limit",
         "memory_bytes": "memory_limit",
     }
+    protocol = PROTOCOLS[values.get("protocol", "std")]
     return Settings(
-        protocol=PROTOCOLS[values.get("protocol", "std")],
+        protocol=shortened(protocol) if _SHORT in os.environ else protocol,
         verify=values.get("verify", "on"),
         remeasure=values.get("remeasure"),
         retry=values.get("retry", False),

@@ -1,7 +1,7 @@
 from dispatchflow.cli.variables import parse
 from dispatchflow.engine.settings import Settings
 from dispatchflow.project.settings import settings
-from dispatchflow.timing.protocols import PROTOCOLS
+from dispatchflow.timing.protocols import PROTOCOLS, shortened
 from dispatchflow.tools.limits import Limits
 
 
@@ -9,6 +9,13 @@ def test_settings_are_the_given_values_or_the_defaults():
     assert settings({}) == Settings(PROTOCOLS["std"], "on", None, False)
     values = parse({"protocol": "fast", "verify": "off", "remeasure": "3", "retry": "yes"}, ("run",))
     assert settings(values) == Settings(PROTOCOLS["fast"], "off", 3, True)
+
+
+def test_measurements_of_tests_are_short_and_have_no_pauses_and_the_same_keys(monkeypatch):
+    monkeypatch.setenv("DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS", "1")
+    short, fast = settings({"protocol": "fast"}).protocol, PROTOCOLS["fast"]
+    assert short == shortened(fast)
+    assert (short.pause_s, short.block_s, short.blocks, short.id) == (0, fast.block_s / 4, fast.blocks, fast.id)
 
 
 def test_limits_are_the_given_ones_and_the_machine_s_memory():

@@ -24,7 +24,7 @@ CALIBRATION = "measuring this machine's highest compute and memory rates "
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other tests load the machine, and a session whose anchors waited for CPUs does not enter the history."""
-    monkeypatch.setenv("DISPATCHFLOW_TESTS_NO_PAUSES", "1")
+    monkeypatch.setenv("DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS", "1")
 
 
 def new(root: Path, m: int = 16) -> Project:
