@@ -23,6 +23,7 @@ from dispatchflow.store.entries import Record
 from dispatchflow.store.machine_facts import MachineFacts
 from dispatchflow.store.records import Records
 from dispatchflow.store.store import DamagedObject, Store
+from dispatchflow.timing.protocols import shortened
 from dispatchflow.timing.sensitivity import Felt
 from dispatchflow.timing.statistics import disturbed, median
 
@@ -132,6 +133,8 @@ class Anchors:
         }
         name = f"anchors:{key_of('anchors', ingredients)}"
         objects, facts = self._modules_and_history(name, kernels, target)
+        short = not self._executor.resolver.settings.protocol.span_s  # in tests
+        protocol = shortened(anchors.PROTOCOL) if short else anchors.PROTOCOL
         trials = [
             AnchorTrial(
                 key_of("anchor", {"module": objects[kernel.name]}),
@@ -140,7 +143,7 @@ class Anchors:
                 (f"{kernel.input.spelling}=1",),
                 device,
                 {},
-                anchors.PROTOCOL,
+                protocol,
             )
             for kernel in kernels
             if kernel.name in objects

@@ -46,5 +46,5 @@ PROTOCOLS: dict[str, Protocol] = {
 
 
 def shortened(protocol: Protocol) -> Protocol:
-    """Return the protocol with as many blocks, but a quarter as long and without pauses; only tests use it."""
+    """Return the protocol with blocks a quarter as long and without pauses; only tests use it."""
     return replace(protocol, warmup_s=protocol.warmup_s / 4, block_s=protocol.block_s / 4, span_s=0.0)
