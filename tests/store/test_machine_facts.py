@@ -15,6 +15,7 @@ from dispatchflow.measurement.anchor_trials import Anchors
 from dispatchflow.measurement.anchors import History, chosen
 from dispatchflow.measurement.calibration import kernels, processor
 from dispatchflow.project.dodo_file import cache_path
+from dispatchflow.project.settings import settings
 from dispatchflow.store import machine_facts
 from dispatchflow.store.entries import Record
 from dispatchflow.store.machine_facts import MachineFacts
@@ -167,7 +168,8 @@ class Project:
             name=lambda target, device: "ceilings:ab",
             compiled=self._compiled,
         )
-        self.place = Anchors(self.store, known, None, ceilings, run).of(TARGETS["llvm-cpu"], None)
+        executor = SimpleNamespace(resolver=SimpleNamespace(settings=settings({})))
+        self.place = Anchors(self.store, known, executor, ceilings, run).of(TARGETS["llvm-cpu"], None)
 
     def _compiled(self, kernel, target):
         self.compiled += 1
