@@ -1,11 +1,4 @@
-"""`doit check_all`: every operation × element type × layout × tuning, and every option, that is no skip, compiled and
-verified, on llvm-cpu and vmvx; every operation × type × layout in a size of networks; and on Vulkan, where lavapipe is,
-with the types that lavapipe computes with.
-
-The product of the registries as a spec in a directory of its own, made by dispatchflow itself: it shows progress, goes on
-where it was stopped, makes again only what changed, and names every failure with its reason. CI takes a part of the same
-product (`test_contract.COVERING`).
-"""
+"""`doit check_all`: compile and verify every combination of the registries; see docs/verification.md."""
 
 from __future__ import annotations
 
@@ -28,7 +21,10 @@ FOLDER = REPOSITORY / ".check_all"
 
 
 def spec(product: Iterable[tuple[Any, ...]] = EVERYTHING) -> str:
-    """A sweep for each operation, layout, tuning and choice of options; what of it is no case is a skip."""
+    """Return a spec with one sweep for each operation, layout, tuning and choice of options.
+
+    `product` has tuples (operation, types, layout, options, tuning, target, shape). A sweep may have more combinations
+    than these; the impossible ones become skips."""
     sweeps: dict[Any, tuple[dict[Any, None], ...]] = {}
     for name, types, layout, chosen, tuning, target, shape in product:
         axes = sweeps.setdefault((name, layout, chosen, tuning), ({}, {}, {}))
@@ -50,7 +46,9 @@ def spec(product: Iterable[tuple[Any, ...]] = EVERYTHING) -> str:
 
 
 def run(folder: Path, specs: dict[str, str], words: list[str], variables: dict[str, str]) -> int:
-    """The exit code of `doit` in a project of these specs."""
+    """Run `doit WORDS`, by default `doit verify`, in a project with these specs; return the exit code.
+
+    `specs` is file name without `.toml` → text; `variables` are added to the environment."""
     (folder / "specs").mkdir(parents=True, exist_ok=True)
     (folder / "dodo.py").write_text(DODO)
     for name, text in specs.items():
@@ -60,7 +58,9 @@ def run(folder: Path, specs: dict[str, str], words: list[str], variables: dict[s
 
 
 def main(words: list[str]) -> int:
-    """`words` instead of `verify`: `-n 1 'verify:conv2d_*'`, `retry=yes verify`, `list skipped`."""
+    """Run `doit` on llvm-cpu and vmvx, then on Vulkan if lavapipe is available; return the exit code.
+
+    `words` replace `verify`: `-n 1 'verify:conv2d_*'`, `retry=yes verify`, `list skipped`."""
     code = run(FOLDER, {"everything": spec(), "large": spec(large())}, words, {})
     try:
         vulkan = lavapipe.environment(REPOSITORY / ".lavapipe")

@@ -1,4 +1,4 @@
-"""Small fixtures: cases from a spec's words, chains over recorded facts, golden files."""
+"""Fixtures of all tests (plans, cases, resolvers, golden files), and the set-up of test runs."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from dispatchflow.planning.plan import Plan
 from dispatchflow.store.records import Records
 from dispatchflow.timing.protocols import PROTOCOLS
 
-# No deadline: a loaded machine is not a bug.
+# No deadline: a test may be slow on a busy machine.
 hypothesis.settings.register_profile("fast", max_examples=30, deadline=None, database=None)
 hypothesis.settings.load_profile("fast")
 
 pytest.register_assert_rewrite(
     "support.project", "support.release_index", "support.sound_store", "support.square_cases"
-)  # imported before pytest sees that they are plugins
+)  # test files import these modules before pytest loads them as plugins
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -44,21 +44,24 @@ _NEW_MOUNTS, _PRIVATE = 0x20000, 0x44000
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What is known of the machine is the tests' own, of all workers and sessions: they calibrate once.
+    """Set up signals, environment variables, bytecode and locks for the tests and for `doit` in them.
 
-    Workers have locks of their own where they may mount: no test judges a time, so none waits for another worker's
-    measurements. And `doit` of the tests, which is started over a thousand times and writes no bytecode, finds it."""
-    # Thousands of tests are objects that stay: to go through them again and again took a quarter of the collection.
+    The facts about the machine (its calibration and anchors) are in pytest's cache, so that all workers and all later
+    test runs share them. A worker that may mount gets its own /dev/shm, which has the lock for measurements: no test
+    checks a time, so that measurements of several workers may run at once. The package's bytecode is compiled here,
+    because the tests start `doit` more than a thousand times, without writing bytecode."""
+    # Thousands of test objects stay alive. Garbage collections, which visit all of them, took a quarter of the time in
+    # which pytest collects the tests.
     gc.set_threshold(100_000, 20, 100)
-    # A shell's background job ignores Ctrl-C, and what `nohup` starts ignores the end of the terminal; `doit` of the
-    # tests would inherit that.
+    # A shell's background job ignores SIGINT, and a program that `nohup` starts ignores SIGHUP; `doit` in the tests
+    # would inherit that.
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
     os.environ["DISPATCHFLOW_CACHE"] = os.fspath(config.rootpath / ".pytest_cache" / "dispatchflow")
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        # Of the workers, which start later: numpy's threads, of more workers than there are cores, wait for each other by
-        # spinning, and doubled the processor time of the tests.
+        # The workers start later and inherit this variable. numpy's threads wait for each other by spinning; with more
+        # workers than cores, this doubled the processor time of the tests.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         compileall.compile_dir(Path(dispatchflow.__file__).parent, quiet=2)
         compiled.limit(compiled.folder())
@@ -69,11 +72,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files in which no test has the marker that is selected: importing them, and the products of the
-    registries that they test, took each worker seconds."""
+    """Leave out files that have no test for the marker expression (`iree and …` or `not iree and …`).
+
+    Each worker would need seconds to import them and to compute the products of the registries that they test."""
     selected = config.option.markexpr
     if collection_path.suffix != ".py" or not selected.startswith(("iree and ", "not iree and ")):
-        return None  # None: others decide
+        return None  # other plugins decide
     text = collection_path.read_text()
     without = "\npytestmark = pytest.mark.iree\n" in text if selected.startswith("not") else "mark.iree" not in text
     return without or None
@@ -81,7 +85,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests of slow.toml."""
+    """Mark the tests that slow.toml lists as slow."""
     names = {item.nodeid, item.nodeid.partition("[")[0]}
     if names & _of_slow_toml("tests") and not names & _of_slow_toml("but"):
         item.add_marker(pytest.mark.slow)
@@ -98,8 +102,9 @@ _LONGEST = ("test_hidden_features.py", "test_adding.py", "test_readme.py")
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests begin first, each at the head of another worker's share: else the last worker ends minutes
-    after the others."""
+    """Put each of the longest tests at the beginning of another worker's share of the tests.
+
+    Otherwise, the last worker ends minutes after the others."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     longest = [item for item in items if item.path.name in _LONGEST]
     items[:] = [item for item in items if item.path.name not in _LONGEST]
@@ -126,7 +131,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """(name, text): the text is the file's, whole; with --golden=update it becomes the file's."""
+    """Return a function (name, text) that asserts that the file `name` in golden/ has exactly this text.
+
+    With `--golden=update`, it writes the file."""
 
     def compare(name: str, text: str) -> None:
         if request.config.getoption("--golden") == "update":
@@ -139,7 +146,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 @pytest.fixture(scope="session")
 def plan_of() -> Callable[..., Plan]:
-    """The plan of a spec's text; keywords are overrides, `tags` filters."""
+    """Return a function from a spec's text to its plan; keywords override axes, `tags` select sweeps."""
 
     def make(text: str, tags: tuple[str, ...] = (), **overrides: Any) -> Plan:
         return plan.expand(parser.parse(text, PurePath("specs/t.toml"), overrides), tags)
@@ -149,7 +156,9 @@ def plan_of() -> Callable[..., Plan]:
 
 @pytest.fixture(scope="session")
 def case_of() -> Callable[..., Case]:
-    """The one case of a sweep's words; by default matmul 4x5x6 f32 on llvm-cpu."""
+    """Return a function from the words of a sweep to its only case.
+
+    Without words, the case is matmul 4x5x6 f32 on llvm-cpu."""
 
     def make(**words: Any) -> Case:
         sizes = {} if "shape" in words else {"m": 4, "n": 5, "k": 6}
@@ -167,7 +176,9 @@ def records(tmp_path: Path) -> Records:
 
 @pytest.fixture
 def resolver_of(records: Records) -> Callable[..., Resolver]:
-    """A resolver over `records` with a toolchain, a CPU and a device that are mere values."""
+    """Return a function that creates a resolver over `records`; keywords replace its arguments.
+
+    The toolchain, the CPU and the device are constants: no tool runs, and the machine is not inspected."""
 
     def device_of(target: Target, threads: int | None) -> Device:
         threads = threads or 8

@@ -1,4 +1,4 @@
-"""`doit annotate` as a user calls it, with the real compiler, and with `perf` where it may take samples."""
+"""`doit annotate` as a user calls it, with the real compiler, and with `perf` if it is available."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = ("m=64", "n=64", "k=64", "threads=1", "tuning=data_tiling", "protocol=fa
 
 @cache
 def samples() -> bool:
-    """Whether perf is here and may take samples."""
+    """Return whether perf and objdump are installed and perf may take samples."""
     if not (shutil.which("perf") and shutil.which("objdump")):
         return False
     argv = ["perf", "record", "-q", "-e", "cpu-clock", "-o", "/dev/null", "--", "true"]
@@ -42,7 +42,7 @@ def test_the_hottest_instructions_of_a_site_are_shown(project: Project) -> None:
     assert header.startswith("site 3 of matmul_") and columns.split() == ["share", "address", "instruction"]
     assert len(lines) == 5 and any("fmadd" in line for line in lines)
     assert " samples in " in samples_line and code.startswith("machine code: the same as the case's own (")
-    # perf's own cache would make a hard link to the tool, whose changed stamp makes the next run identify it again.
+    # A hard link in perf's own cache would change the tool's ctime, and the next run would identify the tool again.
     assert tool.stat().st_ctime_ns == before
 
 

@@ -42,7 +42,7 @@ def test_each_execution_is_a_slice_of_its_site_inside_the_call(project: Project,
         around = executes[each["args"]["submission"]]
         assert around["ts"] <= each["ts"]
         assert each["ts"] + each["dur"] <= around["ts"] + around["dur"] + 0.001
-    assert project.counts()["profile"] == 0  # a single call is no measurement
+    assert project.counts()["profile"] == 0  # the traced call is not recorded as a measurement
 
 
 def test_bad_input_is_refused_and_no_file_written(project: Project, tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ func.func @main(%x: tensor<?x8xf32>) -> tensor<1x8xf32> {
 
 
 class Captured:
-    """A capture, and its tensors as arrays."""
+    """The capture of a case, with its tensors as arrays."""
 
     def __init__(self, workspace: Workspace, record: Record | None) -> None:
         assert record is not None
@@ -169,7 +169,7 @@ def captured(folder: Path, text: str | None, sites: Any = None, execution: int |
 
 
 def check_chain(found: Captured) -> None:
-    """The result of one site is an operand of the next, and each one is a product."""
+    """Assert that the result of site 1 is an operand of site 2, and that each site computes a product."""
     assert found.capture.executions == {"1": 1, "2": 1}
     assert not found.capture.missing
     assert found["1.out0"].tobytes() == found["2.in0"].tobytes()
@@ -185,7 +185,7 @@ def test_the_result_of_a_site_is_the_operand_of_the_next(target: str, tmp_path: 
     check_chain(found)
     assert found.capture.nbytes == found.record.facts["bytes"] == 6 * 256
     again = captured(tmp_path, CHAIN, inputs="8x8xf32;8x8xf32", target=target)
-    assert again.record.at == found.record.at  # the store has it
+    assert again.record.at == found.record.at  # taken from the store, not captured again
     one = captured(tmp_path, CHAIN, [2], inputs="8x8xf32;8x8xf32", target=target)
     assert one["2.in0"].tobytes() == found["2.in0"].tobytes()
     assert {tensor.site for tensor in one.capture.tensors} == {2}

@@ -1,5 +1,4 @@
-"""`dispatchflow` is `doit`, and so is the forked one of the tests, whatever the project and the words; that the first is
-sooner where nothing is to do is in test_replay."""
+"""The command `dispatchflow`, and the `doit` that the tests fork, behave as `doit` does."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ def assert_dispatchflow_is_doit(project: Project, *lines: str) -> None:
 
 
 def _told(text: str) -> list[str]:
-    """But for the program's name."""
+    """Return the lines of `text`, with the name `doit` for `dispatchflow`."""
     return text.replace("dispatchflow", "doit").splitlines()
 
 
@@ -86,7 +85,7 @@ def test_paths_are_from_the_directory_of_dodo_py_or_of_d(tmp_path: Path) -> None
 
 
 def test_dispatchflow_is_interrupted_without_a_traceback_before_main_is_called(tmp_path: Path) -> None:
-    # A signal while an open file is deallocated would be ignored, with a message.
+    # `touch` leaves no open file: Python ignores an interrupt while it deallocates one, and prints a message.
     began = "import time\nfrom pathlib import Path\nPath('began').touch()\ntime.sleep(60)\n"
     project = Project.make(tmp_path / "project", dodo=began + DODO)
     process = project.start("list", argv=DISPATCHFLOW)
@@ -98,8 +97,8 @@ def test_dispatchflow_is_interrupted_without_a_traceback_before_main_is_called(t
 
 def test_hidden_files_of_editors_and_file_systems_are_no_specs(tmp_path: Path) -> None:
     project = Project.make(tmp_path / "project", spec=sweep())
-    (project.root / "specs/.#a.toml").symlink_to("user@host.1234")  # Emacs marks an open file so
-    (project.root / "specs/._a.toml").write_bytes(b"\0\5\26\7")  # macOS keeps attributes so
+    (project.root / "specs/.#a.toml").symlink_to("user@host.1234")  # Emacs's mark of an open file
+    (project.root / "specs/._a.toml").write_bytes(b"\0\5\26\7")  # where macOS keeps attributes
 
     assert project.doit("list", "--all", "emit").code == 0
 

@@ -1,4 +1,4 @@
-"""Real runtimes, of which some are scripts: one as fast as the real one, one slower by its own account, one broken."""
+"""Controls judge runtimes whose tools are scripts: an equal one, a slower one, broken and wrong ones."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ SLOWER = """set -e
 "$real" "$@" > out
 awk '/"real_time":/ { split($0, part, ": "); printf "%s: %.9e,\\n", part[1], part[2] * 4; next }
      /"iterations":/ { split($0, part, ": "); printf "%s: %d,\\n", part[1], part[2] / 4; next } { print }' out"""
-"""Four times as slow, in as much time."""
+"""A benchmark tool that reports four times the time of a call, and a quarter of the calls."""
 BROKEN = '[ "$1" = --help ] && exec "$real" --help; echo no such device >&2; exit 3'
 
 
 def environment(folder: Path, script: str) -> str:
-    """`iree=…`: this compiler with a runtime of another digest."""
+    """Return `iree=…` for the installed compiler with a runtime of another digest.
+
+    The runtime's benchmark tool is `script`."""
     toolchain(folder, iree_benchmark_module=script)
     return f"iree={folder}"
 
@@ -39,7 +41,7 @@ def judgements(project: Project) -> list[dict[str, Any]]:
 def test_an_equally_fast_runtime_is_judged_unchanged_and_nothing_is_measured_again(
     made: Project, tmp_path: Path
 ) -> None:
-    """What runs beside it may move an equal runtime: one of three tries tells."""
+    """Other load may make an equal runtime look slower or faster: one of three tries must succeed."""
     for number in range(3):
         if _judged_as_fast(made.copy(tmp_path / f"project{number}"), tmp_path / f"tools{number}"):
             return
@@ -47,7 +49,7 @@ def test_an_equally_fast_runtime_is_judged_unchanged_and_nothing_is_measured_aga
 
 
 def _judged_as_fast(copied: Project, tools: Path) -> bool:
-    """Whether the runtime held, or nobody can say; checks all that follows from it."""
+    """Return False if the judgement is `moved`; otherwise check what follows from it and return True."""
     words = ("protocol=fast", f"profile:{NAME}", environment(tools, SAME))
     rows = copied.rows()
     planned = copied.doit("plan", *words)
@@ -63,7 +65,7 @@ def _judged_as_fast(copied: Project, tools: Path) -> bool:
         return False
     assert copied.counts() == before
     assert all(outcome.code == 0 for outcome in outcomes), outcomes
-    if judgements(copied)[0]["verdict"] == "unknown":  # on a busy machine no control may be decided
+    if judgements(copied)[0]["verdict"] == "unknown":  # on a busy machine, all controls may be undecided
         assert "unknown whether the runtime moved" in copied.rows()[-1]["reason"]
         return True
     assert copied.rows() == rows
@@ -128,7 +130,7 @@ def test_a_runtime_that_cannot_run_a_control_is_judged_as_moved(copied: Project,
 
 
 def test_controls_are_verified_before_they_are_measured(copied: Project, tmp_path: Path) -> None:
-    """What one runtime ran right was right with any other one that is as fast, for good."""
+    """If they were not, a runtime that is as fast but wrong would keep the old runtime's verdicts."""
     case, words = f"profile:{NAME}", ("protocol=fast",)
     toolchain(tmp_path / "bad", iree_run_module='[ "$1" = --help ] && exec "$real" --help; exit 7')
     before = copied.counts()
@@ -139,13 +141,13 @@ def test_controls_are_verified_before_they_are_measured(copied: Project, tmp_pat
     assert re.search(r"runtime moved: .* verification failed: .*exit code 7", wrong.out), wrong
     assert "measuring 1 control" not in wrong.out
     assert copied.rows()[-1]["status"] == "failed"
-    right = copied.doit(*words, case)  # a verdict of the bad runtime does not stick
+    right = copied.doit(*words, case)  # the bad runtime's verdict is not valid for this one
     assert (right.code, copied.rows()[-1]["status"] in ("measured", "noisy")) == (0, True), right
     assert copied.counts()["profile"] == before["profile"]
 
 
 def test_each_measured_case_is_verified_by_the_runtime_that_measures_it(copied: Project, tmp_path: Path) -> None:
-    """It spoils the results of one case alone, so that no control would tell."""
+    """The runtime computes wrong results for one size only, which controls of other sizes do not show."""
     spoiling = """"$real" "$@"; code=$?
 case " $* " in *" --input=24x"*) for word in "$@"; do case "$word" in --output=@*)
   printf '\\177\\177\\177\\177' | dd of="${word#--output=@}" bs=1 count=4 conv=notrunc 2>/dev/null;;
@@ -164,7 +166,7 @@ exit $code"""
     assert len(failed) == count
     assert "within bound" not in "".join(line for line in wrong.out.splitlines() if "_24x" in line)
     assert copied.counts()["profile"] > measured
-    for _ in range(2):  # each runtime keeps its verdict
+    for _ in range(2):  # each runtime keeps its own verdicts
         for there, code in (((), 0), ((f"iree={tmp_path / 'spoiling'}",), 1)):
             before = copied.counts()["verify"]
             outcome = copied.doit("protocol=fast", "verify:*_24x*", *there)
@@ -175,9 +177,8 @@ def test_the_recorded_blocks_stand_for_a_runtime_that_is_no_longer_available(cop
     words = ("protocol=fast", f"profile:{NAME}")
     copied.made_by(*words, "remeasure=yes", environment(tmp_path / "same", SAME))
     shutil.rmtree(tmp_path / "same")
-    left = copied.rows()[-1][
-        "blocks_ns"
-    ]  # its latest row already here: where noise says "moved", the next run adds one
+    # Read before the next run, which adds a row if noise makes its judgement `moved`.
+    left = copied.rows()[-1]["blocks_ns"]
 
     outcome = copied.doit(*words)
 

@@ -1,7 +1,4 @@
-"""The code digest moves when the code does and not otherwise, on the backends that run here and on compile-only ones.
-
-Each variant is compiled by its test; what they are is in benchmarks/digest_variants.py, the table of all in docs/digest-study.md.
-"""
+"""The code digest changes if and only if the code does; see benchmarks/digest_variants.py."""
 
 from __future__ import annotations
 
@@ -22,7 +19,9 @@ pytestmark = pytest.mark.iree
 
 RENAMED = "another name of the machine"
 _STUDIED_ONLY = {*SURROUNDINGS, "another shape", "another order in the source", "locations in a file", "the same again"}
-"""Here surroundings are tried all at once, order and counts alone, and the same again is the product's own compile."""
+"""The variants that are compiled only for docs/digest-study.md.
+
+The tests change all surroundings at once, order and counts by themselves, and dispatchflow repeats the compile."""
 
 TRIED = [name for name in VARIANTS if name not in _STUDIED_ONLY]
 
@@ -35,7 +34,9 @@ ONLY = {
     "one launch more": "host",
     "--iree-stream-partitioning-favor=debug": "host",
 }
-"""The kind of entry that carries the change: without it in the digest the change would pass unseen."""
+"""Variant → the only kind of vmfb entry that changes.
+
+A digest without this kind would not show the change."""
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def test_the_product_compiles_to_the_same_digest(study: Study, workspace: Worksp
 
 @pytest.mark.slow
 def test_the_code_of_two_releases_is_equal_or_an_executable_differs(tmp_path: Path) -> None:
-    """As of 3.12.0 and 3.13.0, for one CPU, so that it is so on every machine."""
+    """Releases 3.12.0 and 3.13.0 compile for a named CPU, so that the result is the same on every machine."""
     store = Store(tmp_path / "store")
     old, new = Study(store, "3.12.0"), Study(store, "3.13.0")
     old.host = new.host = HostCpu("x86-64-v3", "+avx,+avx2,+fma")

@@ -1,4 +1,4 @@
-"""What is made, and made again, through `doit` with the real compiler and runtime."""
+"""Runs of `doit`, with the real compiler and runtime, make what is missing and nothing else."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_first_run_leaves_one_row_a_case_with_everything_in_it(made: Project
     assert row["ci_low_ns"] <= row["median_ns"] <= row["ci_high_ns"]
     assert row["ci_high_ns"] / row["ci_low_ns"] < row["later_high_ns"] / row["later_low_ns"]
     assert (row["sensitivity"], row["sensitivity_uncertainty"]) == pytest.approx((0.8, 1.96 * 0.4))
-    if row["anchored_low_ns"] is not None:  # it is narrower
+    if row["anchored_low_ns"] is not None:  # the anchored interval is narrower
         anchored = row["anchored_high_ns"] / row["anchored_low_ns"]
         assert anchored < row["later_high_ns"] / row["later_low_ns"]
         assert row["anchored_median_ns"] == pytest.approx(
@@ -129,7 +129,7 @@ def test_a_case_taken_away_and_brought_back_is_not_made_again(copied: Project) -
 
 
 def test_equal_code_is_verified_and_measured_once(copied: Project) -> None:
-    """Distribution tiles larger than the whole matrix: two requests, one code."""
+    """Both distribution tiles are larger than the matrix, so that the two tunings give the same code."""
     names = [f"double_tiling_{tile}x{tile}_4x16x1" for tile in (64, 128)]
     (copied.root / "specs/a.toml").write_text(sweep(tuning=names))
 
@@ -202,7 +202,7 @@ def test_a_skip_is_shown_with_its_reason(made: Project) -> None:
 
 
 def test_an_idle_run_is_quick(made: Project) -> None:
-    """Far above what it takes: only a run that starts a compiler or a benchmark takes so long."""
+    """The limit is far above the usual time; only a run that starts a compiler or benchmark exceeds it."""
     began = time.monotonic()
 
     assert "up to date" in made.doit("protocol=fast").out

@@ -14,7 +14,7 @@ from tests.support.tools import compiler_folder, runtime_folder
 
 pytestmark = pytest.mark.iree
 
-# A loop with the same product twice, then another one.
+# A loop with two equal products, then a product of another shape.
 PROGRAM = """
 func.func @main(%x: tensor<8x8xf32>, %y: tensor<8x16xf32>, %n: i32) -> tensor<8x16xf32> {
   %c0 = arith.constant 0 : i32
