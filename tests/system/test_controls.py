@@ -130,7 +130,7 @@ def test_a_runtime_that_cannot_run_a_control_is_judged_as_moved(copied: Project,
 
 
 def test_controls_are_verified_before_they_are_measured(copied: Project, tmp_path: Path) -> None:
-    """If they were not, a runtime that is as fast but wrong would keep the old runtime's verdicts."""
+    """The verdicts of the old runtime are not valid for a runtime that is as fast but wrong."""
     case, words = f"profile:{NAME}", ("protocol=fast",)
     toolchain(tmp_path / "bad", iree_run_module='[ "$1" = --help ] && exec "$real" --help; exit 7')
     before = copied.counts()

@@ -1,4 +1,4 @@
-"""Killed, or run twice at once: what was finished stays, and the next run goes on. Other faults: test_faults_*.py."""
+"""Runs that are killed, and runs at the same time: finished work stays, and the next run goes on."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_kill_9_at_any_moment_loses_at_most_what_was_in_flight(rounds: int, tmp_
     done: set[tuple[object, ...]] = set()
 
     for number in range(rounds):
-        # All at once, or one case that has a chance to be finished; over and over when all is made.
+        # All cases, or one case, which may be finished in time; in the second half, finished cases are measured again.
         words = chance.choice([["profile:*"], [f"profile:*_{chance.choice('4567')}x*"]])
         again = ["remeasure=yes"] if number > rounds // 2 else []
         process = project.start("-n", "2", "protocol=fast", *words, *again)
@@ -108,7 +108,7 @@ def test_rows_recorded_but_not_written_are_written_by_the_next_run(copied: Proje
     assert copied.rows() == rows
 
 
-# --- at once
+# --- invocations at the same time
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Span:
     end: int
 
 
-# Begins before the tool and ends after it: what does not overlap here did not overlap there.
+# A span begins before the tool and ends after it: tools whose spans do not overlap did not overlap.
 LOGGED = """\
 begin=$(/bin/date +%s%N)
 $real "$@"
@@ -143,7 +143,7 @@ def spans(log: Path) -> list[Span]:
 
 
 def costs_of_the_newest(count: int, project: Project) -> list[list[float]]:
-    """Seconds of each block, for each of the newest measurements."""
+    """Return the seconds that each block took, for each of the `count` newest measurements."""
     newest = project.query("select id from measurement order by id desc limit ?", count)
     costs = "select cost_s from block where measurement = ? order by number"
     return [[cost for (cost,) in project.query(costs, number)] for (number,) in newest]
@@ -174,11 +174,11 @@ def test_measurements_are_alone_and_nothing_is_made_twice(
     assert all(" failed" not in outcome.out.splitlines()[-1] for outcome in outcomes)
     found = sorted(spans(tmp_path / "log"), key=lambda span: span.begin)
     tool = Counter(span.tool for span in found)
-    # Another toolchain by its digests, the same code: the old case is compiled again, and is no more than a control.
+    # The scripts make this another toolchain: the old case is compiled again, to the same code, and is only a control.
     assert tool["iree_compile"] == 1 + 6
     made = {stage: count - before[stage] for stage, count in copied.counts().items()}
     assert made == {"emit": 3, "compile": 7, "verify": 6, "profile": 6}
-    assert tool["iree_run_module"] == 2 * 2 * (6 + 1)  # two recipes, each called twice; and the control
+    assert tool["iree_run_module"] == 2 * 2 * (6 + 1)  # two recipes × two calls, for six cases and a control
     assert copied.query("select count(*) from measurement where status = 'open'") == [(0,)]
     twice = copied.query("select key, count(*) from measurement group by key having count(*) > 1")
     assert twice == []
@@ -188,9 +188,9 @@ def test_measurements_are_alone_and_nothing_is_made_twice(
         assert not decided(len(costs) - 1, sum(costs[:-1]), PROTOCOLS["fast"]), f"more than is due: {costs}"
     ((judgement,),) = copied.query("select value from remembered where name glob 'runtimes:*'")
     (control,) = json.loads(judgement)["controls"]
-    # Not equal: a block whose calls took too short is taken again, as often as the machine stumbled.
+    # There may be more calls of the tool than blocks: a block that took too little time is measured again.
     assert tool["iree_benchmark_module"] >= sum(map(len, blocks)) + len(control["new_ns"])
-    assert tool["anchor"] >= 2 * 9  # what never changes, beside at least one case
+    assert tool["anchor"] >= 2 * 9  # two anchors in each of nine rounds
     for index, span in enumerate(found):
         if span.tool in ("iree_benchmark_module", "anchor"):
             others = [other for other in found if other is not span]
@@ -202,7 +202,7 @@ def test_measurements_are_alone_and_nothing_is_made_twice(
 
 
 def test_compiles_of_two_invocations_do_run_at_the_same_time(copied: Project, tmp_path: Path) -> None:
-    """What the test above proves is not proved by a lock that lets nothing run beside anything."""
+    """The test above would pass too if a lock prevented all parallel work; this test would not."""
     tools = logged_tools(tmp_path / "tools", tmp_path / "log")
     copied.add(sweep(m=list(range(2, 10))))
     assert copied.doit("plan", **tools).code == 0

@@ -1,4 +1,4 @@
-"""A full disk, at every moment: one message, nothing lost, and with room again the next run goes on."""
+"""When the disk fills up, one message is printed, nothing is lost, and a later run goes on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SIZE = 12 << 20
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 12 MiB, empty."""
+    """Return an empty disk of 12 MiB; skip the test if it cannot be mounted."""
     place = tmp_path / "disk"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "dispatchflow", os.fspath(place)]
@@ -45,7 +45,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, but_bytes: int = 0) -> Path:
-    """Ballast that leaves so much room."""
+    """Write a file that leaves `but_bytes` free on the disk; return its path."""
     ballast, status = disk / "ballast", os.statvfs(disk)
     with ballast.open("wb") as stream:
         stream.write(bytes(max(0, status.f_bavail * status.f_frsize - but_bytes)))
@@ -53,7 +53,7 @@ def fill(disk: Path, but_bytes: int = 0) -> Path:
 
 
 def on(disk: Path, project: Project) -> Project:
-    """The project with its store moved to this disk."""
+    """Move the project's store to this disk, and return the project."""
     store = project.store
     if store.exists():
         subprocess.run(["cp", "-a", os.fspath(store), os.fspath(disk / "store")], check=True)
@@ -69,7 +69,7 @@ def assert_told(outcome: Outcome) -> None:
     assert "Make room" in outcome.err
 
 
-# From nothing at all to enough for the database, for some objects, for all but the last block and row.
+# From no free space to enough for the database, for some objects, and for everything except the last block and row.
 ROOM_KIB = [0, 48, 160, 224, 288]
 
 
@@ -89,7 +89,7 @@ def test_a_disk_that_fills_up_at_any_moment_loses_nothing_finished(disk: Path, t
             assert_whole(project)
             assert project.query("select reason from record where not ok") == []
             assert project.query("select reason from measurement where status = 'failed'") == []
-        if outcome.code:  # how much is enough differs from machine to machine
+        if outcome.code:  # how much space is enough depends on the machine
             assert_told(outcome)
             reached.append(len(done))
     assert len(set(reached)) >= 3, reached
@@ -104,7 +104,7 @@ def test_without_room_for_a_part_its_rows_wait_for_the_next_run(disk: Path, copi
     rows = copied.rows()
     for path in (copied.store / "results").iterdir():
         path.unlink()
-    ballast = fill(disk, 44 << 10)  # for the database's shared memory, and not for 30 KiB of Parquet beside
+    ballast = fill(disk, 44 << 10)  # enough for the database's -shm file, but not for 30 KiB of Parquet too
 
     outcome = copied.doit("protocol=fast")
 
@@ -117,7 +117,7 @@ def test_without_room_for_a_part_its_rows_wait_for_the_next_run(disk: Path, copi
 
 def test_a_check_without_room_to_compile_again_names_the_disk(disk: Path, copied: Project) -> None:
     on(disk, copied)
-    for but_kib in (0, 12, 24):  # a module cannot be written, or what is made of it
+    for but_kib in (0, 12, 24):  # too little for a module, or for what it is compiled to
         ballast = fill(disk, but_kib << 10)
 
         outcome = copied.doit("store", "check", "sample=all")
@@ -183,7 +183,7 @@ def test_looking_and_cleaning_need_no_room(disk: Path, copied: Project) -> None:
     counts = copied.counts()
     assert (counts["emit"], counts["compile"]) == (0, 0)
     ballast.unlink()
-    assert copied.doit("store", "clean").code == 0  # removes the records for which there was no room
+    assert copied.doit("store", "clean").code == 0  # removes the records that the full disk kept
     assert_whole(copied)
     made, _ = copied.made_by("protocol=fast", "profile:matmul_*")
     assert made == {"emit": 2, "compile": 4, "verify": 0, "profile": 0}
@@ -220,7 +220,7 @@ def test_facts_of_a_new_toolchain_are_never_recorded_truncated(
 
 
 def test_a_tool_that_fills_the_disk_is_no_failed_case(disk: Path, copied: Project, tmp_path: Path) -> None:
-    """Nothing is recorded of it, though there is room again once its files are gone."""
+    """The failure is not recorded, although the disk has space again when the tool's files are gone."""
     on(disk, copied)
     copied.add(sweep(m=20))
     once = f'[ -e {tmp_path}/mended ] || {{ /bin/cat /dev/zero > much; exit 1; }}\nexec $real "$@"'
@@ -241,7 +241,7 @@ def test_a_tool_that_fills_the_disk_is_no_failed_case(disk: Path, copied: Projec
 
 
 def test_without_room_for_an_object_nothing_is_recorded(copied: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though the database may still have some."""
+    """The record is not written even if the database still has space for it."""
     copied.add(sweep(m=20))
     workspace = Workspace(copied.root, {})
     case = next(case for case in workspace.plan.cases if case.operation.sizes[0] == 20)

@@ -1,4 +1,4 @@
-"""Ctrl-C, once and twice, `kill`, a closed terminal: it ends at once, leaves no process, and the next run goes on."""
+"""An interrupted run ends at once and leaves no process, and the next run goes on."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_interrupted_run_stops_cleanly_and_the_next_one_goes_on(
     process = copied.start("-n", "2", "protocol=fast")
     assert wait_until(lambda: any(tool in words for words in processes_in(copied.root)))
 
-    # Ctrl-C goes to the terminal's whole process group; `kill PID` to the one process.
+    # Ctrl-C signals the terminal's whole process group; `kill PID` signals one process.
     (os.killpg if kind is signal.SIGINT else os.kill)(process.pid, kind)
     outcome = finished(process)
 
@@ -67,7 +67,9 @@ def test_an_interrupted_run_stops_cleanly_and_the_next_one_goes_on(
 
 
 def ready(process: subprocess.Popen[str]) -> bool:
-    """Whether our own code answers signals: before, it is Python that starts, and says so its own way."""
+    """Return whether dispatchflow's own signal handlers are installed.
+
+    An earlier signal ends Python while it starts, with Python's own message."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     caught = int(status.partition("SigCgt:")[2].split()[0], 16)
     return bool(caught >> signal.SIGTERM - 1 & 1)
@@ -84,7 +86,7 @@ def test_a_signal_at_any_moment_once_or_twice_ends_it_without_a_traceback(rounds
         again = ["remeasure=yes"] if number > rounds // 2 else []
         kind = chance.choice([signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
         process = project.start("-n", "2", "protocol=fast", *again)
-        # A run that has nothing to do may end before it is seen.
+        # A run that has nothing to do may end before `ready` is called.
         assert wait_until(lambda: process.poll() is not None or ready(process))  # noqa: B023
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=chance.uniform(0, 1.5))
@@ -111,7 +113,7 @@ def test_a_signal_at_any_moment_once_or_twice_ends_it_without_a_traceback(rounds
     assert list((project.store / "tmp").iterdir()) == []
 
 
-# What a first Ctrl-C unwinds takes for ever, and lets no exception through.
+# A dodo.py in which the cleanup after a first Ctrl-C never ends and suppresses every exception.
 STUCK = """\
 import contextlib, threading
 from dispatchflow import main
@@ -166,7 +168,7 @@ def test_an_interrupted_run_leaves_the_terminal_its_cursor(how_often: str, code:
     with subprocess.Popen(argv, env=variables, stdout=its, stderr=its) as process:
         os.close(its)
         out = b""
-        with contextlib.suppress(OSError):  # at its end
+        with contextlib.suppress(OSError):  # Linux raises it when the other end is closed
             while read := os.read(ours, 4096):
                 out += read
     os.close(ours)
@@ -206,7 +208,7 @@ def test_the_process_that_starts_tools_has_its_own_session_from_the_start(
     assert sessions[0] != os.getsid(0)
 
 
-# A tool that hangs, once it is asked for more than its version.
+# A tool that answers `--version` and other questions, and hangs in any other call.
 HANGS = f'case "$*" in {QUESTIONS}) exec $real "$@";; esac\n/bin/sleep 300 & wait'
 
 
@@ -216,7 +218,7 @@ ASKED = [(signal.SIGINT, "iree_compile"), (signal.SIGTERM, "iree_benchmark_modul
 
 @pytest.mark.parametrize(("kind", "tool"), KILLED + ASKED)
 def test_no_tool_outlives_its_run(kind: signal.Signals, tool: str, copied: Project, tmp_path: Path) -> None:
-    """Not even what the tool itself started."""
+    """The tool's own child processes are ended too."""
     tools = {"PYTHONPATH": toolchain(tmp_path / "tools", **{tool: HANGS})}
     copied.add(sweep(m=20))
     process = copied.start("-n", "2", "protocol=fast", "profile:*_20x*", **tools)
@@ -227,7 +229,7 @@ def test_no_tool_outlives_its_run(kind: signal.Signals, tool: str, copied: Proje
 
     assert wait_until(lambda: not processes_in(copied.root), 20), processes_in(copied.root)
     assert_whole(copied)
-    # Without the tool that hangs, the next run is not kept waiting by anything.
+    # The next run, with the real tools, waits for nothing that the first run left.
     assert copied.doit("protocol=fast", "profile:*_20x*").code == 0
 
 
@@ -238,19 +240,19 @@ def test_a_run_that_waits_for_a_stopped_process_names_it(copied: Project, tmp_pa
     assert wait_until(lambda: any("--benchmark_format" in words for words in processes_in(copied.root)))
     os.kill(process.pid, signal.SIGSTOP)
     waiting = other.start("protocol=fast", "profile:*_20x*")
-    assert wait_until(lambda: bool(select.select([waiting.stderr], [], [], 0)[0]))  # it has said so
+    assert wait_until(lambda: bool(select.select([waiting.stderr], [], [], 0)[0]))  # it has printed that it waits
     assert waiting.poll() is None
     os.kill(process.pid, signal.SIGCONT)
     outcome = finished(waiting)
 
     expected = f"waiting for process {process.pid} ({copied.root.owner()}, {copied.root}, stopped), which is measuring"
-    # If it waits for long after that, it says that the other one is stopped no more.
+    # Only the first line is compared: after a long wait, the run also prints that the other process goes on.
     assert (outcome.code, outcome.err.splitlines()[0]) == (0, expected), str(outcome)
     assert finished(process).code == 0
 
 
 def test_a_stopped_run_does_not_keep_the_next_one_waiting(copied: Project) -> None:
-    """Locks die with their process: after a kill in a measurement, which holds the machine's lock."""
+    """A run that is killed in a measurement holds the machine's lock, which ends with its process."""
     process = copied.start("protocol=fast", "remeasure=yes", f"profile:{NAME}")
     assert wait_until(lambda: any("iree-benchmark-module" in words for words in processes_in(copied.root)))
     kill(process)

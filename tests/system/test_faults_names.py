@@ -1,4 +1,4 @@
-"""Names and paths of any bytes."""
+"""Projects, specs, stores, toolchains and reports may have names and paths of any bytes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_directory_may_have_any_name(name: str, made: Project, tmp_path: Path)
         variables = {"TMPDIR": os.fspath(own), "PATH": os.environ["PATH"]}
         found = subprocess.run([folder / "repro.sh", word], cwd="/", env=variables, capture_output=True, text=True)
         assert (found.returncode, found.stdout.endswith(said)) == (0, True), found.stderr
-        assert list(own.iterdir()) == []  # nothing is left
+        assert list(own.iterdir()) == []
     assert project.doit("explain", f"profile:{folder.name}").code == 0
 
 
@@ -44,7 +44,7 @@ def test_spec_files_may_have_any_name(made: Project, tmp_path: Path) -> None:
     assert "specs/ein 'Größen' \"Test\".toml:1, sweep[0].m" in outcome.err
 
 
-ODD = "\udcff\udcfe"  # bytes that are no UTF-8, as os.fsdecode gives them
+ODD = "\udcff\udcfe"  # bytes that are not UTF-8, as `os.fsdecode` returns them
 
 
 @pytest.mark.parametrize("name", [f"-n{ODD}\n b"])
@@ -92,7 +92,7 @@ STORES = [f"../s{ODD}", "-store", "../link/../../x 'y'\n$z"]
 @pytest.mark.parametrize("name", STORES)
 def test_a_store_may_have_an_odd_name(name: str, copied: Project, tmp_path: Path) -> None:
     (tmp_path / "far/away").mkdir(parents=True)
-    (tmp_path / "link").symlink_to("far/away")  # whose `..` is far/, not here
+    (tmp_path / "link").symlink_to("far/away")  # `link/..` is far/, not `tmp_path`
     place = Path(os.path.realpath(copied.root / name))
     copied.store.rename(place)
     copied.add(sweep(m=20))
@@ -107,24 +107,24 @@ def test_a_store_may_have_an_odd_name(name: str, copied: Project, tmp_path: Path
 
 
 def test_a_toolchain_may_be_in_a_folder_with_an_odd_name(copied: Project, tmp_path: Path) -> None:
-    """IREE 3.13 gives a shell the names of its linker and of the linker's files as they are."""
+    """IREE 3.13 passes the paths of its linker and of the linker's files to a shell without quoting them."""
     folder, log = tmp_path / f"-it's a @ {ODD}\n", tmp_path / "linked"
     toolchain(folder)
     words = ("protocol=fast", "iree=../" + folder.name)
     tools = folder / "iree/compiler/_mlir_libs"
-    for name in ("iree-compile", "iree-lld"):  # no links: the compiler looks for its linker at its real place
+    for name in ("iree-compile", "iree-lld"):  # copies: the compiler resolves links to find its linker
         real = (tools / name).resolve()
         (tools / name).unlink()
         shutil.copy(real, tools)
 
     counts, outcome = copied.made_by(*words)
-    assert counts == NOTHING, outcome  # the same toolchain as anywhere
+    assert counts == NOTHING, outcome  # the same digests as in any other folder
 
     (tools / "iree-lld").rename(tools / "iree-real")
-    write_script(tools / "iree-lld", f'echo "$@" >> {log}; exec "${{0%lld}}real" "$@"')  # another digest
+    write_script(tools / "iree-lld", f'echo "$@" >> {log}; exec "${{0%lld}}real" "$@"')  # for another digest
     counts, outcome = copied.made_by(*words, TMPDIR=os.fspath(folder))
 
-    assert counts == only(compile=4), outcome  # the same code
+    assert counts == only(compile=4), outcome  # compiled again, to the same code
     linked = [line for line in log.read_text().splitlines() if "--version" not in line]
     assert len(linked) == 4
     assert all(" -o ./" in line and line.split()[-1].startswith("./") for line in linked), linked

@@ -1,5 +1,4 @@
-"""A store on a file system of another machine: a FUSE mount whose kind says so, served here by the few answers that a
-refusal needs."""
+"""A store on a network file system is refused; the file system is a FUSE mount that this file serves."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ WRITING = {4: "setattr", 6: "symlink", 8: "mknod", 9: "mkdir", 10: "unlink", 35:
 
 @dataclass
 class Server:
-    """An empty directory. `written`: what was tried that would change it."""
+    """Serves an empty directory over FUSE; `written` has the names of the requests that would change it."""
 
     descriptor: int
     written: list[str] = field(default_factory=list)
@@ -35,7 +34,7 @@ class Server:
         while True:
             try:
                 request = os.read(self.descriptor, 1 << 17)
-            except OSError:  # unmounted
+            except OSError:  # the file system was unmounted
                 return
             opcode, unique = struct.unpack_from("=IQ", request, 4)
             if opcode in WRITING:
@@ -53,7 +52,7 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    """Mounted on `far` in the test's directory."""
+    """Serve the folder `far away` in `tmp_path`; skip the test if it cannot be mounted."""
     place = tmp_path / "far away"
     place.mkdir()
     try:

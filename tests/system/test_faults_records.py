@@ -1,4 +1,4 @@
-"""A damaged database, one of another version, one that somebody holds; and the clock set back."""
+"""Records that are damaged, locked or of another version, and a clock that jumps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def overwritten(content: bytes, begin: int, by: bytes) -> bytes:
 
 
 def middle(content: bytes) -> int:
-    """Where a page begins."""
+    """Return the offset of a page (4,096 B) in the middle of the database."""
     return len(content) // 2 // 4096 * 4096
 
 
@@ -53,7 +53,7 @@ def harm(project: Project, change: Callable[[bytes], bytes]) -> None:
 
 @pytest.mark.parametrize("name", HARMS)
 def test_damaged_records_are_reported_by_every_command(name: str, copied: Project) -> None:
-    """Damage in the middle shows later than at opening."""
+    """Damage in the middle of the file is found when a page is read, not when the file is opened."""
     harm(copied, HARMS[name])
 
     told = [copied.doit("protocol=fast", "remeasure=yes")]
@@ -128,7 +128,7 @@ def test_records_locked_by_another_programs_transaction_are_reported(
 def test_records_locked_exclusively_by_another_program_are_reported(
     copied: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As an invocation on a full disk does."""
+    """An invocation on a full disk locks the records in this way."""
     monkeypatch.setattr("dispatchflow.store.database._PATIENCE_S", 0.1)
     file = copied.store / "records.sqlite"
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
@@ -145,7 +145,7 @@ def test_records_locked_exclusively_by_another_program_are_reported(
 
 
 def test_the_last_recorded_row_counts_as_newest_after_the_clock_was_set_back(copied: Project) -> None:
-    """As if all so far had been made next year."""
+    """All records and rows get a time one year later, as if the clock had been set back since."""
     year = 365 * 86400
     copied.write(f"update record set at = at + {year}", f"update measurement set at = at + {year}")
     for (content,) in copied.query("select content from row"):
@@ -163,14 +163,14 @@ def test_the_last_recorded_row_counts_as_newest_after_the_clock_was_set_back(cop
     (shown,) = [json.loads(line) for line in copied.doit("report", "format=jsonl", NAME).out.splitlines()]
     assert shown["blocks_ns"] == row["blocks_ns"] != old[NAME]["blocks_ns"]
     assert "up to date" in copied.doit("protocol=fast").out
-    # Nobody knows how old it is: that is a reason where age is asked for, and only there.
+    # The age of these measurements is unknown, which is a reason to measure again only if `remeasure=` names an age.
     planned = copied.doit("plan", "protocol=fast", "remeasure=7").out
     assert "profile  3 of 4 to run" in planned
     assert "3: measured at a time in the future" in planned
 
 
 def patched(folder: Path, text: str) -> dict[str, str]:
-    """An environment in which each Python begins with this."""
+    """Return environment variables with which every Python process first runs `text`."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(text)
     return {"PYTHONPATH": os.pathsep.join([os.fspath(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}

@@ -1,4 +1,4 @@
-"""Damaged objects and parts: noticed, made anew."""
+"""Damaged objects and damaged parts of the results are noticed and restored."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_damaged_object_is_made_again_before_it_is_used(name: str, damage: str
     path.unlink()
     if change is not None:
         path.write_bytes(change(content))
-    # Verification and what follows is to be done again, with this object.
+    # A new measurement needs the module; the verification of a new case needs the other objects.
     other = sweep(m=16, n=16, k=16, tuning="double_tiling_64x64_4x16x1")
     used = {"module.vmfb": [f"profile:{NAME}", "remeasure=yes"]}.get(name, ["verify:*double_tiling*"])
     copied.add(other)
@@ -133,7 +133,7 @@ def test_a_directory_or_pipe_at_an_objects_path_is_reported_and_the_check_goes_o
 def test_an_unwritable_part_of_the_store_is_reported_once_and_fails_no_case(part: str, copied: Project) -> None:
     copied.add(sweep(m=[20, 28]))
     for path in [*(copied.store / "locks").iterdir(), *(copied.store / "results").iterdir()]:
-        path.unlink()  # so that they are made anew
+        path.unlink()  # the run must create them again
     before, words = recorded(copied), ["protocol=fast", "profile:*16x16x16*" if part == "results" else "emit"]
     paths = [copied.store / part, *(path for path in (copied.store / part).rglob("*") if path.is_dir())]
     modes = {path: path.stat().st_mode for path in paths}
@@ -153,6 +153,6 @@ def test_an_unwritable_part_of_the_store_is_reported_once_and_fails_no_case(part
         path.chmod(mode)
     left = [path for path in copied.store.glob("records.sqlite-*") if not path.stat().st_mode & 0o200]
     again = finished(copied.start("-n", "2", *words, argv=[*rightless(), sys.executable, "-m", "doit"]))
-    assert all(os.fspath(path) in again.err for path in left), again  # SQLite made them as unwritable as their database
+    assert all(os.fspath(path) in again.err for path in left), again  # SQLite gave them their database's mode
     assert again.code == (2 if left else 0)
     assert copied.doit(*words).code == 0

@@ -1,5 +1,4 @@
-"""Tools that crash, hang, eat memory or print nonsense, and the limits that stop them. How a misbehaving compiler or
-module is told: test_misbehaving.py; how processes are run and ended: test_processes.py."""
+"""Tools that crash, hang, use too much memory or print nonsense, and the limits that stop them."""
 
 from __future__ import annotations
 
@@ -18,16 +17,16 @@ pytestmark = pytest.mark.iree
 
 NEW = "matmul_20x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
 ASKED = f'case "$*" in {QUESTIONS}) exec $real "$@";; esac\n'
-"""Real until it is asked to do its work."""
+"""The beginning of a script: for questions such as `--version`, the script is the real tool."""
 
-# Both in a session of their own and not: neither outlives the tool.
+# The tool's children are in its own session and in another one (setsid); none may outlive the tool.
 HANGS = ASKED + "/bin/sleep 300 & /usr/bin/setsid /bin/sleep 301 & /bin/sleep 302"
 EATS = ASKED + f"exec {sys.executable} -I -S -c 'x = [bytearray(1 << 20) for _ in range(1 << 20)]'"
 
 
 @pytest.fixture
 def project(copied: Project) -> Project:
-    """With one case that is to be made."""
+    """Return a copy of the project `made` with one new case, `NEW`."""
     copied.add(sweep(m=20))
     return copied
 
@@ -47,13 +46,13 @@ LIMITS = [
 def test_a_tool_that_hangs_is_ended_at_its_limit_and_tried_again_under_a_higher_one(
     tool: str, limit: str, failed: str, project: Project, tmp_path: Path
 ) -> None:
-    # The second time it is the real tool, without being another one: the compiler's digest is in a key.
+    # Once `mended` exists, the script runs the real tool. Another script would have another digest, and another key.
     hangs = HANGS.replace(
         "/bin/sleep 300 &", f'if [ -e {tmp_path}/mended ]; then exec $real "$@"; fi\n/bin/sleep 300 &'
     )
     given = tools(tmp_path, **{tool: hangs})
     words = ("protocol=fast", f"profile:{NEW}")
-    # What the real tools are asked about this machine has no part in the limit: on a loaded one it takes seconds.
+    # Ask the real tools about this machine before the limit is 1 s: on a busy machine, they take seconds to answer.
     assert project.doit("plan", *words, **given).code == 0
 
     outcome = project.doit(*words, f"{limit}=1", **given)
@@ -66,7 +65,7 @@ def test_a_tool_that_hangs_is_ended_at_its_limit_and_tried_again_under_a_higher_
     assert (row["case"], row["status"], row["median_ns"]) == (NEW, "failed", None)
     assert_whole(project)
 
-    # Under the same limit it stands.
+    # The failure is valid under the same limit and under lower ones.
     assert "nothing to do" in project.doit(*words, f"{limit}=1", **given).out
     (tmp_path / "mended").touch()
     assert "nothing to do" in project.doit(*words, f"{limit}=0.5", **given).out
@@ -91,7 +90,7 @@ def test_a_tool_that_eats_memory_is_ended_at_the_limit_and_the_others_go_on(
 
 
 def test_the_real_tools_run_within_a_small_memory_limit_and_fail_with_a_reason_below_it(project: Project) -> None:
-    """It counts what they write to, not the hundreds of MB of code that they map."""
+    """The limit counts memory that the tools write to, not the hundreds of MB of code that they map."""
     outcome = project.doit("memory_limit=16MiB", f"profile:{NEW}", "protocol=fast")
     assert outcome.code == 1
     assert "compile failed: ran out of memory at memory_limit=16MiB" in outcome.out
@@ -101,7 +100,7 @@ def test_the_real_tools_run_within_a_small_memory_limit_and_fail_with_a_reason_b
 
 
 def test_a_compile_that_failed_under_a_memory_limit_names_it_and_is_retried_above_it(project: Project) -> None:
-    """A signal, a library that is not mapped, a linker that cannot start: what tools say differs, the rule does not."""
+    """The compiler dies by a signal, cannot map a library or cannot start its linker."""
     for limit in ("1KiB", "1MiB", "20MiB"):
         outcome = project.doit(f"memory_limit={limit}", f"compile:{NEW}")
         assert outcome.code == 1, str(outcome)
@@ -139,7 +138,7 @@ def test_a_failed_measurement_hides_no_complete_one(project: Project) -> None:
 def test_a_tool_that_the_system_killed_is_tried_again_by_the_next_run(
     tool: str, project: Project, tmp_path: Path
 ) -> None:
-    """As the kernel does that is out of memory."""
+    """The kernel kills a process in this way when memory runs out."""
     ours = 'case "$*" in *benchmark*) case "$*" in *20x16xf32*) ;; *) exec $real "$@";; esac;; esac\n'
     once = f'{ours}if [ ! -e {tmp_path}/killed ]; then : > {tmp_path}/killed; kill -KILL $$; fi\nexec $real "$@"'
     given = tools(tmp_path, **{tool: ASKED + once})
@@ -171,7 +170,7 @@ def test_a_benchmark_that_misbehaves_fails_its_case_and_no_other(project: Projec
     (project.root / "specs/a.toml").unlink()
     sizes = dict(zip(NONSENSE, range(32, 32 + len(NONSENSE)), strict=True))
     project.add(sweep(m=[20, *sizes.values()], n=8, k=8))
-    # Told apart by an operand's shape; what is left is the real tool.
+    # The script recognizes cases by an operand's shape, and runs the real tool for all others.
     cases = "\n".join(f"*{size}x8xf32*) {NONSENSE[name]}; exit;;" for name, size in sizes.items())
     given = tools(tmp_path, iree_benchmark_module=f'{ASKED}case "$*" in\n{cases}\nesac\nexec $real "$@"')
 
@@ -185,7 +184,7 @@ def test_a_benchmark_that_misbehaves_fails_its_case_and_no_other(project: Projec
     assert all(reason.startswith("benchmark failed: ") and "\n" not in reason for reason in reasons), reasons
     assert all(row["median_ns"] is None and row["blocks_ns"] is None for m, row in rows.items() if m != 20)
     assert project.query("select count(*) from measurement where status = 'open'") == [(0,)]
-    # What would fail again is not tried again by itself.
+    # A failure that would repeat itself is tried again only with `retry=yes`.
     assert "nothing to do" in project.doit("protocol=fast", **given).out
     assert (
         f"profile  {len(NONSENSE)} of {len(NONSENSE) + 1} to run"
@@ -194,7 +193,7 @@ def test_a_benchmark_that_misbehaves_fails_its_case_and_no_other(project: Projec
 
 
 def test_the_embedded_linker_of_the_environment_does_not_reach_the_compiler(project: Project) -> None:
-    """With IREE_LLVM_EMBEDDED_LINKER_PATH=/bin/true it leaves an empty executable, with exit code 0."""
+    """With the linker /bin/true, the compiler would write an empty executable and exit with code 0."""
     outcome = project.doit("protocol=fast", f"profile:{NEW}", IREE_LLVM_EMBEDDED_LINKER_PATH="/bin/true")
 
     assert outcome.code == 0, str(outcome)
@@ -229,7 +228,7 @@ def test_a_runtime_that_aborts_in_a_block_leaves_the_blocks_before_it(project: P
     (status, blocks), *_ = project.query(
         "select status, (select count(*) from block where measurement = id) from measurement order by id desc"
     )
-    # Three calls of the tool: a block that took much less than its time is called twice.
+    # The tool runs three times before it aborts; a block that takes much less than its planned time needs two runs.
     assert status == "failed" and 1 <= blocks <= 3
     assert project.doit("report", NAME).code == 0
 
@@ -246,8 +245,9 @@ def test_nothing_of_a_tool_is_left_when_the_run_is_killed(project: Project, tmp_
 
 
 def test_a_number_of_calls_that_was_found_on_a_slower_machine_fails_no_case(project: Project, tmp_path: Path) -> None:
-    """A block of a number of calls says that these took a few microseconds: as on a machine that is thousands of times
-    faster now. Such a block is taken again, for its time, and its cases and their anchors are measured."""
+    """The script reports too little time for blocks with a given number of calls, as on a faster machine.
+
+    Such a block is repeated for a given time, and the case and its anchors are measured."""
     script = (
         f'{ASKED}for word in "$@"; do\n'
         f'case "$word" in --benchmark_min_time=*) echo "$word" >> {tmp_path}/lengths;; esac\n'

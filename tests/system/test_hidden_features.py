@@ -1,4 +1,4 @@
-"""Machines whose CPU is not what its name says, by qemu: the real tools on a CPU that hides features."""
+"""The real tools on a CPU, emulated by qemu, that hides features which its name implies."""
 
 import os
 import shutil
@@ -22,14 +22,15 @@ def on(cpu: str) -> str:
 
 
 def compiling_on(cpu: str) -> str:
-    """The compiler there, where it is asked for its own CPU. Told which, it makes the same code on each machine, and
-    emulated it takes twenty-five times as long."""
+    """Return a script that emulates `cpu` for the compiler if it is called for the CPU `host`.
+
+    For a named CPU, the compiler gives the same code on every machine; emulated, it would take 25 times as long."""
     return f'case "$*" in *host*) {on(cpu)};; esac\nexec "$real" "$@"'
 
 
 @pytest.mark.parametrize("tuning", ["default", "data_tiling"])
 def test_a_machine_that_hides_avx_512_gets_code_that_runs_on_it(tuning, tmp_path):
-    """IREE itself, asked for `host`, fails here: code with AVX-512 dies, bf16 and i8 do not compile."""
+    """IREE 3.13 itself fails here for the CPU `host`: AVX-512 code dies, bf16 and i8 do not compile."""
     cpu = "Skylake-Server"
     path = toolchain(tmp_path / "tools", iree_compile=compiling_on(cpu), iree_run_module=on(cpu))
     project = Project.make(tmp_path / "p", sweep(dtype=["f32", "bf16", "i8"], tuning=tuning))

@@ -1,4 +1,4 @@
-"""A new project on a machine that is known, with the real compiler and runtime."""
+"""A new project uses the facts that earlier projects measured about the machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ CALIBRATION = "measuring this machine's highest compute and memory rates "
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests load the machine, and a session whose anchors waited for CPUs does not enter the history."""
+    """Set the variable that turns off pauses; without pauses, waits for CPUs are not recorded.
+
+    Other tests load the machine, and a session whose anchors waited for CPUs is not added to the history."""
     monkeypatch.setenv("DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS", "1")
 
 
@@ -32,7 +34,7 @@ def new(root: Path, m: int = 16) -> Project:
 
 
 def session(project: Project) -> dict[str, Any]:
-    """Of the newest measurement of a case."""
+    """Return what the newest measurement of a case recorded about its session."""
     query = "select conditions from measurement where conditions ->> 'session' is not null order by id desc limit 1"
     return dict(json.loads(project.query(query)[0][0])["session"])
 
@@ -60,7 +62,7 @@ def test_a_second_project_does_not_calibrate_and_goes_on_with_the_anchors(tmp_pa
     idle = second.doit(*WORDS, **cache)
     assert "up to date" in idle.out, str(idle)
 
-    # Its store has all of it: where the directory is lost, as a container's is, the project goes on.
+    # The project's store has a copy of the facts: if their directory is lost, as in a new container, it uses the copy.
     second.add(sweep(m=24))
     outcome = second.doit(*WORDS, DISPATCHFLOW_CACHE=str(tmp_path / "empty"))
     assert (outcome.code, CALIBRATION in outcome.out) == (0, False), str(outcome)
@@ -120,7 +122,7 @@ def test_the_sites_of_a_module_have_ceilings_of_their_own_types(tmp_path: Path) 
         assert (outcome.code, CALIBRATION in outcome.out) == (0, file != "two.mlir"), str(outcome)
         rows = [json.loads(line) for line in project.doit(*words, "format=jsonl", **cache).out.splitlines()]
         peaks |= {(file, row["function"]): (row["bound"], row["percent_of_peak"]) for row in rows if row["executions"]}
-    assert peaks.pop(("one.mlir", "i32")) == (None, None)  # no kernel measures the arithmetic of integers
+    assert peaks.pop(("one.mlir", "i32")) == (None, None)  # no calibration kernel measures integer arithmetic
     assert len(peaks) == 3 and all(bound is not None and percent > 0 for bound, percent in peaks.values())
 
 

@@ -1,4 +1,4 @@
-"""`doit locate` with the real compiler and runtime: a compiler that is wrong about one constant, and a real wrong site."""
+"""`doit locate` finds the sites that a compiler with a planted error, or lavapipe, computes wrong."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ done
 "$real" - $flags $begin --compile-to=stream --mlir-print-debuginfo -o planted.mlir || exit
 sed 's/1\\.234500e+03/9.000000e+00/g' planted.mlir | "$real" - $flags $rest --compile-from=stream
 """
-"""It compiles the constant 1234.5 as 9 after phase stream, but for vmvx as it is."""
+"""A compiler that replaces the constant 1234.5 by 9 after the phase `stream`, except for vmvx."""
 
 SITES = 10
 
 
 def chain(*wrong: int) -> str:
-    """Ten products, to each of which a number is added; those of the sites in `wrong` are compiled wrong."""
+    """Return a program of ten sites: products to each of which a constant is added.
+
+    The sites in `wrong` have the constant that `WRONG_COMPILER` replaces."""
     lines = []
     for site in range(1, SITES + 1):
         number = "1234.5" if site in wrong else "0.5"
@@ -59,7 +61,7 @@ def wrong_compiler(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("tools")
     found = toolchain(folder, iree_compile=WRONG_COMPILER)
     package = compiler_folder().parent
-    for path in package.iterdir():  # the bindings
+    for path in package.iterdir():  # the compiler's Python bindings
         if path.name != "_mlir_libs":
             (folder / "iree/compiler" / path.name).symlink_to(path)
     return found
@@ -78,7 +80,7 @@ def located(project: Project, compiler: str, *wrong: int) -> Outcome:
 
 
 def words(found: Outcome) -> dict[int, str]:
-    """Site → what the table says of it."""
+    """Return site → verdict, as in the table that `doit locate` printed."""
     rows = re.findall(r"^ *(\d+) +\S+  (right|WRONG|doubtful|not compared) ", found.out, re.MULTILINE)
     return {int(site): word for site, word in rows}
 

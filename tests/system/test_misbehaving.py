@@ -1,4 +1,4 @@
-"""A compiler that misbehaves, a module that does not run: the case fails with the reason, and the others go on."""
+"""A compiler that misbehaves, or a module that does not run, fails only its case, with a reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.iree
 
 
 def with_runtime(workspace: Workspace, folder: Path, run_module: str) -> Workspace:
-    """The workspace with a runtime in which `iree-run-module` is this script."""
+    """Give the workspace a runtime in which `iree-run-module` is a script, and return the workspace."""
     folder.mkdir()
     for path in runtime_folder().iterdir():
         if path.name != "iree-run-module":
@@ -73,7 +73,7 @@ def test_a_module_that_does_not_run_leaves_a_reason(fault: str, squares: Workspa
 
 
 def test_one_module_that_does_not_run_does_not_stop_the_others(squares: Workspace, tmp_path: Path) -> None:
-    """The script kills itself where an operand is f64, and else is the real tool."""
+    """The script kills itself if an operand is f64, and runs the real tool otherwise."""
     real = runtime_folder() / "iree-run-module"
     script = f'case "$*" in *xf64*) kill -SEGV $$;; esac\nexec {real} "$@"'
     workspace = with_runtime(squares, tmp_path / "runtime", script)
@@ -118,7 +118,7 @@ def test_a_compiler_that_misbehaves_leaves_a_reason(fault: str, squares: Workspa
     asked = f'case "$*" in {QUESTIONS}) exec {squares.toolchain.compiler} "$@";; esac\n'
     write_script(tmp_path / "iree-compile", asked + script)
     squares.toolchain = replace(squares.toolchain, compiler=str(tmp_path / "iree-compile"), digest=Digest(fault))
-    assert squares.host.name  # the real compiler is asked, which takes as long as it takes: before the limit is short
+    assert squares.host.name  # ask the real compiler for the CPU before the limit is short
     squares.settings = replace(squares.settings, limits=Limits(compile_s=0.5 if fault == "no end" else 60.0))
     case = default_case(OPERATIONS["matmul"], "f32")
 
@@ -127,7 +127,7 @@ def test_a_compiler_that_misbehaves_leaves_a_reason(fault: str, squares: Workspa
     assert not compiled.ok
     assert reason in (compiled.reason or "")
     assert len(compiled.reason or "") < 1000
-    if fault == "exit 1 with a long message":  # said shortly, kept whole
+    if fault == "exit 1 with a long message":  # the reason is short, the log is complete
         assert squares.store.path(compiled.outputs["log"]).stat().st_size > 300_000
     assert squares.resolver.chain(case)["verify"].state == "blocked"
     assert verify_is_not_reached(squares, case)
