@@ -21,7 +21,8 @@ RENAMED = "another name of the machine"
 _STUDIED_ONLY = {*SURROUNDINGS, "another shape", "another order in the source", "locations in a file", "the same again"}
 """The variants that are compiled only for docs/digest-study.md.
 
-The tests change all surroundings at once, order and counts by themselves, and dispatchflow repeats the compile."""
+Instead, one test changes all surroundings at once, others change only the launch order or a workgroup count, and
+another repeats the compile through dispatchflow."""
 
 TRIED = [name for name in VARIANTS if name not in _STUDIED_ONLY]
 

@@ -183,7 +183,7 @@ def test_looking_and_cleaning_need_no_room(disk: Path, copied: Project) -> None:
     counts = copied.counts()
     assert (counts["emit"], counts["compile"]) == (0, 0)
     ballast.unlink()
-    assert copied.doit("store", "clean").code == 0  # removes the records that the full disk kept
+    assert copied.doit("store", "clean").code == 0  # removes the records for which the disk was too full
     assert_whole(copied)
     made, _ = copied.made_by("protocol=fast", "profile:matmul_*")
     assert made == {"emit": 2, "compile": 4, "verify": 0, "profile": 0}

@@ -252,7 +252,7 @@ def test_a_run_that_waits_for_a_stopped_process_names_it(copied: Project, tmp_pa
 
 
 def test_a_stopped_run_does_not_keep_the_next_one_waiting(copied: Project) -> None:
-    """A run that is killed in a measurement holds the machine's lock, which ends with its process."""
+    """The run is killed while it measures and holds the machine's lock, which is then released."""
     process = copied.start("protocol=fast", "remeasure=yes", f"profile:{NAME}")
     assert wait_until(lambda: any("iree-benchmark-module" in words for words in processes_in(copied.root)))
     kill(process)

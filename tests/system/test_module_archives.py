@@ -1,4 +1,4 @@
-"""Inputs and expected results of a module in an archive, and in ranges."""
+"""A module's inputs and expected results may be in `.npz` archives; inputs may be drawn from a range."""
 
 import numpy as np
 import pytest

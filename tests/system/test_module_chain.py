@@ -1,4 +1,4 @@
-"""A user's modules through the whole chain."""
+"""Modules of users, in several dialects, are emitted, compiled, verified and measured."""
 
 import numpy as np
 import pytest
@@ -157,7 +157,7 @@ def test_a_module_with_something_missing_fails_only_its_own_case(project, tmp_pa
     )
     assert rows["empty"]["reason"] == "empty.mlir is empty"
     assert {name for name, row in rows.items() if row["status"] == "failed"} == {"broken", "dynamic", "empty"}
-    # Of its reference there is no device here: nothing ran, nothing failed, and nothing passes as compared.
+    # Its reference has no device here: the case does not run, does not fail and is not reported as compared.
     assert (rows["alone"]["status"], rows["alone"]["verification"]) == ("no device", "not compared")
     assert rows["alone"]["reason"].startswith("the reference, module on metal: ")
     again = copied.doit("profile", "protocol=fast")

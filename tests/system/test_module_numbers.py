@@ -1,4 +1,4 @@
-"""Of a user's module sizes that only a call tells, and bare numbers, are compared too."""
+"""Results whose sizes are known only after a call, and results that are bare numbers, are compared."""
 
 import re
 
@@ -33,7 +33,7 @@ util.func public @main(%arg0: !hal.buffer_view) -> !hal.buffer_view {
 
 
 def said(outcome):
-    """What failed or is mistrusted, of the only case."""
+    """Return the reason why the only case failed or is mistrusted; None if neither is true."""
     found = re.search(r"(?:^mistrusted: \S+: | FAILED: )(.*)", outcome.out, re.MULTILINE)
     return found and found[1]
 
@@ -112,7 +112,7 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 
 def test_a_reference_is_compiled_with_the_demotion_of_its_case(tmp_path):
-    """vmvx of IREE 3.13 does not lower f64."""
+    """IREE 3.13 does not lower f64 for vmvx, so that the reference compiles only with the demotion to f32."""
     project = Project.make(tmp_path)
     (tmp_path / "epsilon.mlir").write_text(EPSILON)
     words = ("verify", "file=epsilon.mlir", "reference=vmvx", "threads=1")

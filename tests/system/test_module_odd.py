@@ -1,5 +1,4 @@
-"""Files that are no modules, inputs that lie, modules without a device or with a state: each says what it is, and stops no
-other."""
+"""Files that are not modules, wrong inputs and stateful modules have a reason, and stop no other case."""
 
 import numpy as np
 import pytest
@@ -123,7 +122,7 @@ def test_two_projects_that_share_a_store_keep_their_rows_of_modules_of_one_name(
     for project, sizes in zip(projects, (8, 16), strict=True):
         (project.root / "specs/right.mlir").write_text(DOUBLED.format(sizes=sizes))
         assert project.doit("protocol=fast", **shared).code == 0
-    assert "up to date" in projects[0].doit("protocol=fast", **shared).out  # and no row is written again
+    assert "up to date" in projects[0].doit("protocol=fast", **shared).out  # so no row is written again
     from dispatchflow.results import parquet
 
     rows = parquet.read(tmp_path / "store/results")

@@ -1,4 +1,4 @@
-"""A module whose weights are in files."""
+"""Modules whose weights are in files (`parameters`) are verified and measured."""
 
 import json
 import struct
@@ -124,7 +124,7 @@ def test_wrong_weights_are_reported_without_compiling(project, tmp_path, weights
     folder = copied.root / "specs"
     write_irpa(folder / "half.irpa", w=W)
     write_irpa(folder / "small.irpa", w=W[:4], b=B)
-    write_irpa(folder / "large.irpa", w=np.concatenate([W, W]), b=B)  # the runtime would read its first half
+    write_irpa(folder / "large.irpa", w=np.concatenate([W, W]), b=B)  # the runtime would read the first half
     (folder / "x.gguf").write_bytes((folder / "w.irpa").read_bytes())
     written = "" if weights is None else f"parameters = {json.dumps(weights.split(';'))}"
     copied.add(SPEC.replace('parameters = "model=w.irpa"', written), "a.toml")

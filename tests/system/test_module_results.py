@@ -1,4 +1,4 @@
-"""A user's modules through the whole chain: of many results, with configurations, on buffer views."""
+"""Modules of users with odd names, several results, configurations of their own, or buffer views."""
 
 import re
 
@@ -57,7 +57,7 @@ def test_each_of_several_results_is_compared_whatever_its_size(tmp_path):
     assert "holds float32 of shape (32,); the function gives ?x8xf32" in of(5, "flat").out
     assert "run failed: FAILED_PRECONDITION; n is to be positive\n" in of(-1, "y").out
     assert verify("function=twice", "inputs=0x8xf32;5", "reference=vmvx").code == 0
-    for made in ("1 verified", "up to date"):  # a reused verdict says it as well
+    for made in ("1 verified", "up to date"):  # also printed for a reused verdict
         outcome = verify("function=number", "inputs=5")
         assert outcome.code == 0 and made in outcome.out, str(outcome)
         assert (
@@ -107,7 +107,9 @@ ins({lhs}, %b : tensor<{rows}x32xf32>, tensor<32x32xf32>) outs(%f{n} : tensor<{r
 
 
 def three_products(rows):
-    """Two that ask for one configuration, the second one of so many rows; in the third the compiler chooses."""
+    """Return a module of three products, of which the first two request the same configuration.
+
+    The second product has `rows` rows; the others have 32."""
     asks, types = ", compilation_info = #compilation", f"tensor<32x32xf32>, tensor<{rows}x32xf32>, tensor<32x32xf32>"
     body = (
         PRODUCT.format(n=0, lhs="%a", rows=32, asks=asks)
@@ -125,7 +127,8 @@ def test_a_configuration_of_the_module_s_own_must_be_applied(tmp_path):
     project = Project.make(tmp_path, "")
     (tmp_path / "asked.mlir").write_text(CONFIGURED.format(word="compilation_info"))
     (tmp_path / "misspelt.mlir").write_text(CONFIGURED.format(word="compilation_inf0"))
-    # Of two equal dispatches the compiler keeps one; a row is none of a matrix for it, and loses what it was given.
+    # The compiler merges two equal dispatches into one. It does not treat a product with one row as a matrix product,
+    # and drops the configuration that the module requests for it.
     (tmp_path / "merged.mlir").write_text(three_products(rows=32))
     (tmp_path / "lost.mlir").write_text(three_products(rows=1))
     outcome = project.doit("compile", "file=asked.mlir,misspelt.mlir,merged.mlir,lost.mlir", "threads=1")

@@ -1,4 +1,4 @@
-"""An ONNX model by IREE and by onnxruntime: the same inputs, reference and rounds."""
+"""IREE and onnxruntime compute the same ONNX model with the same inputs, reference and rounds."""
 
 import json
 import subprocess
@@ -24,8 +24,9 @@ OURS, THEIRS = "module_net_odd_default@llvm-cpu-1t", "module_net_odd_onnxruntime
 
 
 def network(path, seed=0):
-    """A product whose weights are in a file of their own, in a folder; inputs and results of several types, and sizes
-    that only the inputs have."""
+    """Write a model with inputs and results of several types, and with sizes that the inputs determine.
+
+    The weights of its product are in the file `data/w.bin` beside it."""
     from onnx import TensorProto, helper, numpy_helper
 
     value = helper.make_tensor_value_info
@@ -80,7 +81,8 @@ def test_onnxruntime_is_measured_beside_iree(tmp_path):
 
     network(project.root / "specs/net.onnx", seed=1)  # only the weights change
     counts, outcome = project.made_by(f"verify:{THEIRS}")
-    assert (counts["emit"], counts["verify"]) == (2, 1), str(outcome)  # the model, and the import that has its types
+    # The model is emitted again, and its import, from which the types are read.
+    assert (counts["emit"], counts["verify"]) == (2, 1), str(outcome)
     outcome = project.doit("plan", "protocol=fast", f"profile:{THEIRS}")
     assert "profile  1 of 1 to run" in outcome.out, str(outcome)
 

@@ -1,4 +1,4 @@
-"""A user's own tasks and operations beside ours, through `doit` with the real compiler and runtime."""
+"""A user's own tasks and operations in dodo.py run beside the built-in ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_own_tasks_are_listed_planned_and_run_beside_the_built_in_ones(copied: P
     assert (copied.root / "order").read_text().startswith("above\nbelow after ")
     assert any(row["m"] == 20 for row in copied.rows())
 
-    # Named together with cases; and our cases alone run no task of the user's.
+    # A user's task runs if it is named together with cases, and does not run if only cases are named.
     counts, _ = copied.made_by("protocol=fast", "above", f"profile:{NAME}")
     assert (counts, (copied.root / "order").read_text().count("above\n")) == (NOTHING, 2)
     copied.made_by("protocol=fast")
@@ -102,7 +102,7 @@ def test_a_refused_row_does_not_stop_the_other_rows_and_tasks(copied: Project) -
     assert [row for row in copied.rows() if row["operation"] == "vecmat"] == []
     assert [*(copied.root / "build").rglob("matmul_20x*/module.vmfb")]
 
-    # Mended: the row is written; of another amount: it is written again.
+    # With a valid `flops`, the row is written; with another value, it is written again.
     for flops in (512, 513):
         mended = f"from dispatchflow.operations.vecmat import Vecmat\nVecmat.flops = lambda self: {flops}\n"
         (copied.root / "dodo.py").write_text(mended + DODO)

@@ -1,4 +1,4 @@
-"""Times of sites with the real compiler and runtime, for programs whose sites are written down by hand."""
+"""Times of sites with the real compiler and runtime, for programs whose sites are listed by hand."""
 
 from __future__ import annotations
 
@@ -147,11 +147,13 @@ def test_a_program_with_dynamic_sizes_has_the_times_of_its_sites(device, tmp_pat
 @pytest.mark.parametrize("first", [700, 5000])
 @pytest.mark.parametrize("name", ["local-sync", "local-task"])
 def test_more_dispatches_of_one_call_than_the_ring_holds_with_nothing_dropped(name, first, tmp_path):
-    """A dispatch is five records, and the ring holds 4,096. On a loaded machine few of them come whole more often."""
+    """The runtime's ring buffer holds 4,096 records, and a dispatch has five.
+
+    On a busy machine, a smaller number of dispatches is more often recorded completely."""
     folder = compiled(two_loops(4), name, tmp_path)
     inputs = ["4x4xf32=0.01", f"{first}", "300"]
     assert profiled(folder, name, inputs, calls=1)[0].dropped > 0
-    for _ in range(20):  # the thread that empties the ring may wait for a CPU
+    for _ in range(20):  # the thread that empties the ring buffer may wait for a CPU
         profile, found = profiled(folder, name, inputs, calls=1, flush_ms=1)
         if profile.dropped == 0:
             break

@@ -1,4 +1,4 @@
-"""The README's commands are what a user tries first: each of them runs, in a copy of this tree with a small spec."""
+"""Each command of the README, which users try first, runs in a copy of this tree with a small spec."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from support.tools import LIMIT_S, Outcome, environment
 pytestmark = pytest.mark.iree
 
 README = (REPOSITORY / "README.md").read_text()
-# Names of README's examples, in shapes that take no time: what is large there is small here.
+# The cases of README's examples in small sizes, which take little time.
 SPEC = sweep(m=16, n=16, k=16, tuning=["default", "data_tiling"]) + sweep(
     m=32, n=32, k=32, target="vmvx", tuning=["default", "double_tiling"]
 )
 
 
 def block(heading: str, number: int = 0) -> list[str]:
-    """The command lines of a `sh` block below a heading, comments off."""
+    """Return the lines of a `sh` block below a heading of README, without comments.
+
+    `number` is the index of the block below this heading."""
     section = re.split(r"^## ", README, flags=re.MULTILINE)
     (text,) = [part for part in section if part.startswith(f"{heading}\n")]
     lines = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[number].splitlines()
@@ -42,7 +44,7 @@ def smaller(word: str) -> str:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """This tree as it is checked out, with a small spec instead of its own."""
+    """Return a copy of this repository, with a small spec instead of its own specs."""
     root = tmp_path_factory.mktemp("readme") / "dispatchflow"
     left_out = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__")
     shutil.copytree(REPOSITORY, root, ignore=left_out)
@@ -54,7 +56,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(line: str, tree: Path) -> Outcome:
-    """A line of README, split as `sh` does; measured shortly."""
+    """Run a line of README with smaller sizes and, if it measures, with `protocol=fast`."""
     program, *words = map(smaller, shlex.split(line))
     assert Path(program).name == "doit"
     measured = words[0].startswith(("profile", "explain", "plan")) or "=" in words[0]
@@ -63,7 +65,7 @@ def run(line: str, tree: Path) -> Outcome:
         [sys.executable, "-m", "doit", *words], cwd=tree, env=environment({"PYTHONPATH": str(tree)}),
         capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL,
     )  # fmt: skip
-    # Another project of this machine may be measuring.
+    # Another project on this machine may be measuring, so that this run waits and prints that.
     told = [line for line in found.stderr.splitlines(True) if not line.startswith("waiting for ")]
     outcome = Outcome(found.returncode, found.stdout, "".join(told))
     assert "Traceback" not in found.stdout + found.stderr, str(outcome)
@@ -71,8 +73,8 @@ def run(line: str, tree: Path) -> Outcome:
 
 
 def test_the_readmes_first_run_second_run_and_daily_commands_work(tree: Path) -> None:
-    # One test: workers that share them would each make the first run.
-    # The first two parts are an installation, which CI does.
+    # This is one test: several tests may run in several workers, and each worker would need the first run.
+    # The first two parts of the line are an installation, which CI does.
     *installation, first = block("First run")[0].split(" && ")
     assert installation == ["python3 -m venv .venv", ".venv/bin/pip install -q -e ."]
 

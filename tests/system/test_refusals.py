@@ -1,4 +1,4 @@
-"""What a user has wrong, what goes wrong, and the exit codes."""
+"""Wrong input is refused and failures are reported, each with its exit code."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_wrong_spec_is_refused_with_its_place(wrong: str, tmp_path: Path) -> N
     assert "specs/a.toml" in outcome.err
 
 
-# The compiler refuses a module with a dim of 13, and else is the real one.
+# A compiler that refuses a module with a dim of 13, and is the real one for all others.
 PICKY = 'input=$(/bin/cat); case "$input" in *tensor\\<13x*) echo "x.mlir:1:1: error: unlucky" >&2; exit 1;; esac\n' \
     'echo "$input" | $real "$@"'  # fmt: skip
 
@@ -123,7 +123,7 @@ def test_a_failed_case_is_exit_code_1_and_does_not_stop_the_others(copied: Proje
 
     counts, outcome = copied.made_by("protocol=fast", code=1, **tools)
 
-    assert counts == only(emit=1, compile=2)  # the script is another compiler, and makes the same code as the real one
+    assert counts == only(emit=1, compile=2)  # another compiler by its digest, which gives the same code
     assert "compile failed: unlucky" in outcome.out
     assert "1 failed" in outcome.out.splitlines()[-1]
     (row,) = [row for row in copied.rows() if row["m"] == 13]
@@ -131,7 +131,7 @@ def test_a_failed_case_is_exit_code_1_and_does_not_stop_the_others(copied: Proje
     failed = "matmul_13x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
     assert "unlucky" in (copied.root / "build" / failed / "compile.log").read_text()
 
-    # A failure that would repeat itself is not tried again, and still is one.
+    # A failure that would repeat itself is not tried again, and still counts as a failure.
     parts = copied.parts()
     counts, again = copied.made_by("protocol=fast", code=1, **tools)
     assert counts == NOTHING
@@ -144,7 +144,7 @@ def test_a_failed_case_is_exit_code_1_and_does_not_stop_the_others(copied: Proje
     assert f"compile {failed} FAILED" in retried.out
     assert copied.query("select at from record where not ok") > began
 
-    # Selected alone, what goes well is exit code 0.
+    # If only the correct case is selected, the exit code is 0.
     assert copied.doit("protocol=fast", f"profile:{NAME}", **tools).code == 0
 
 
@@ -156,7 +156,7 @@ def test_a_size_beyond_every_machine_is_a_failed_case_or_a_skip_and_not_a_crash(
     assert copied.doit("protocol=fast", "profile:*").code == 0
 
 
-# A runtime whose results are all wrong; it measures as the real one does.
+# A runtime that writes zeros over all results, and measures as the real one does.
 WRONG = '$real "$@"; for w in "$@"; do case $w in --output=@*) /usr/bin/head -c 1024 /dev/zero > ${w#--output=@};; esac; done'
 
 
@@ -195,19 +195,19 @@ def test_verify_off_measures_what_it_does_not_verify(copied: Project) -> None:
     assert (row["verification"], row["status"] in ("measured", "noisy", "suspect")) == ("not verified", True)
     assert "matmul_20x" not in copied.doit("best").out
 
-    # Verified later, it is not measured again, and the newest row says so.
+    # A later verification does not repeat the measurement; a new row has its verdict.
     counts, outcome = copied.made_by(*words)
     assert counts == only(verify=1)
     assert [row["verification"] for row in copied.rows() if row["m"] == 20] == ["not verified", "within bound"]
 
-    # What is known is said, whoever asks for no verification.
+    # A known verdict is shown even with `verify=off`.
     counts, outcome = copied.made_by(*words, "verify=off")
     assert counts == NOTHING
     assert "within bound" in outcome.out
 
 
 def test_remeasure_noisy_plans_rows_above_the_given_limit_only(copied: Project) -> None:
-    # On a machine that is busy just now an interval may be wider than the median.
+    # The case with the least noise: on a busy machine, the interval of another one may be wider than its median.
     name = min(copied.rows(), key=lambda row: row["within_session"] or inf)["case"]
     told = [
         copied.doit("plan", "protocol=fast", "remeasure=noisy", f"noisy={limit}", f"profile:{name}").out
@@ -222,7 +222,7 @@ def test_remeasure_adds_rows_and_takes_none_away(copied: Project) -> None:
 
     counts, outcome = copied.made_by("protocol=fast", "remeasure=yes", f"profile:{NAME}")
 
-    # The kernels of a calibration are compiled by the first project on this machine that needs one.
+    # The number of compiles varies: only the first project on this machine compiles the kernels of the calibration.
     assert counts == only(compile=counts["compile"], profile=counts["profile"])
     assert "1 measured" in outcome.out and "measuring this machine's highest compute and memory rates " in outcome.out
     after = copied.rows()

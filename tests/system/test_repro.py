@@ -1,4 +1,4 @@
-"""The readable view, and `repro.sh` in it."""
+"""The view of a case in `build/` has all its files, and `repro.sh` repeats its steps."""
 
 from __future__ import annotations
 

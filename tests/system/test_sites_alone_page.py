@@ -1,4 +1,4 @@
-"""docs/sites-alone.md, by its commands, with the real compiler and runtime."""
+"""The commands of docs/sites-alone.md give the documented result with the real compiler and runtime."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {{
   return %c : tensor<64x64xf32>
 }}
 """
-"""A product that an initializer computes, and one in the function."""
+"""A module with one product in an initializer and one in the function."""
 
 
 def test_times_are_added_up_by_operation(loops: Project) -> None:
@@ -169,9 +169,9 @@ def test_a_site_that_was_measured_alone_has_that_time_beside_it(loops: Project, 
     text = project.doit(*CASE, "sites").out
     assert text.splitlines()[1].split()[:5] == ["site", "calls", "median", "±", "alone"]
     first, second = rows_of(project.doit(*CASE, "sites", "format=csv").out)
-    assert first["alone_ns"] == second["alone_ns"]  # one module for both sites
+    assert first["alone_ns"] == second["alone_ns"]  # both sites are the same extracted module
     assert first["configuration"].startswith("DoubleTilingExpert ")
-    assert 0.01 < float(first["alone_ns"]) / (float(first["median_ns"]) / 3) < 100  # a wrong unit or number of calls
+    assert 0.01 < float(first["alone_ns"]) / (float(first["median_ns"]) / 3) < 100  # right unit, right number of calls
     assert "the compiler applied" not in text
 
 

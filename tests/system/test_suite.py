@@ -1,4 +1,4 @@
-"""A test suite through the whole chain."""
+"""A test suite, which is a folder for each test, is verified, and its failures become known failures."""
 
 import csv
 import io
@@ -48,7 +48,7 @@ def test_current_failures_are_written_as_known_failures_and_a_fix_is_reported(tm
     suite_folders.make(tmp_path / "suite")
     words = ("suite=suite/*", "threads=1")
     assert project.doit(*words, "verify").code == 1
-    for said in ("3 failures written to specs/known.toml", "3 failures written"):  # its own entries are written again
+    for said in ("3 failures written to specs/known.toml", "3 failures written"):  # it may replace its own entries
         outcome = project.doit("known", *words, "write=specs/known.toml")
         assert outcome.code == 0 and said in outcome.out, str(outcome)
     entries = tomllib.loads((tmp_path / "specs/known.toml").read_text())["known_failure"]

@@ -1,4 +1,4 @@
-"""PyTorch modules through the whole chain, compared with PyTorch's own results."""
+"""PyTorch modules are imported, verified against PyTorch's own results, and measured site by site."""
 
 import importlib.util
 import json
@@ -52,7 +52,7 @@ def test_locations_are_paths_of_modules_and_lines_of_the_users_file(made):
     text = (made[0].root / "specs/ir/gpt.mlir").read_text()
     for block in (0, 1):
         assert f'loc("blocks.{block}.attn.qkv/linear"' in text
-        assert f'loc("blocks.{block}/add_1"' in text  # the second one of its block
+        assert f'loc("blocks.{block}/add_1"' in text  # the second addition of its block
     assert 'loc("gpt.py":' in text
     assert str(made[0].root) not in text
 
@@ -61,7 +61,7 @@ def test_equal_executables_of_two_blocks_are_distinguished(made):
     found = rows(made[0])
     pairs = {}
     for row in found:
-        if row["executions"] and row["operations"]:  # others transpose weights, at load
+        if row["executions"] and row["operations"]:  # other sites transpose weights when the module is loaded
             pairs.setdefault(row["kernel"], []).append(" ".join(row["operations"]))
     both = {kernel: names for kernel, names in pairs.items() if len(names) > 1}
     assert len(both) >= 8, pairs
