@@ -1,4 +1,4 @@
-"""The product as cases: those who import this file wait seconds for it."""
+"""The product of the registries as cases; importing this file takes seconds."""
 
 from __future__ import annotations
 

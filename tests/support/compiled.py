@@ -1,7 +1,7 @@
-"""What the compiler made is kept for all tests: many of them make a project of their own, and compile the same in it.
+"""Keep the results of compiles, because many tests compile the same cases in projects of their own.
 
-Only `doit` as `Project.doit` forks it takes from here. A test that replaces a tool, or stops a process, starts one of its
-own, which compiles. Failures are not kept: a test is about what is told of them.
+Only a `doit` that `Project.doit` forks reuses these results. A test that replaces a tool, or stops a process, starts a
+`doit` that compiles. Failed compiles are not kept, because tests check how failures are reported.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from dispatchflow.keys import digest_file, key_of
 from dispatchflow.tools.outcome import Outcome
 
 LARGEST_BYTES = 200 << 20
-"""Of all that is kept from one session to the next."""
+"""The largest total size of the results that are kept from one session of pytest to the next."""
 Compile = Callable[[ActionExecutor, tuple[str, ...], Path, str | None], Outcome]
 
 
 def folder() -> Path:
-    """Beside what is known of the machine, in pytest's cache: without it the tests only take longer."""
+    """Return the folder of the kept results, in pytest's cache; if it is deleted, tests only take longer."""
     return Path(os.environ["DISPATCHFLOW_CACHE"]).parent / "compiled"
 
 
 def limit(kept: Path, largest_bytes: int = LARGEST_BYTES) -> None:
-    """Remove the results that were made longest ago, until the others are not too large."""
+    """Remove the oldest results until the others have at most `largest_bytes` together."""
     left = largest_bytes
     for entry in sorted(kept.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
         left -= sum(path.stat().st_size for path in _files(entry))
@@ -41,23 +41,22 @@ def limit(kept: Path, largest_bytes: int = LARGEST_BYTES) -> None:
 
 
 def install(kept: Path) -> None:
-    """In this process and those forked from it."""
+    """Make this process, and the processes forked from it, reuse the kept results."""
     kept.mkdir(parents=True, exist_ok=True)
     ActionExecutor.run_compiler = keeping(ActionExecutor.run_compiler, kept)  # type: ignore[method-assign]
 
 
 def keeping(compile_it: Compile, kept: Path) -> Compile:
-    """`compile_it`, but what an earlier call of any process made of the same is copied."""
+    """Return a function like `compile_it` that copies the kept result of an equal compile, if any."""
 
     def run_compiler(executor: ActionExecutor, argv: tuple[str, ...], scratch: Path, stdin: str | None) -> Outcome:
         name = _name(executor, argv, scratch, stdin)
         if name is None:
             return compile_it(executor, argv, scratch, stdin)
-        with (kept / f"{name}.lock").open("w") as lock:  # who comes second waits for less than a compile takes
+        with (kept / f"{name}.lock").open("w") as lock:  # waiting for the same compile takes less time than compiling
             fcntl.flock(lock, fcntl.LOCK_EX)
-            with contextlib.suppress(
-                OSError
-            ):  # there is none yet; or the test's disk is full, as the compiler shall find
+            # OSError: no result is kept yet, or the test's disk is full, which the compiler then reports.
+            with contextlib.suppress(OSError):
                 shutil.copytree(kept / name / "made", scratch, copy_function=shutil.copy, dirs_exist_ok=True)
                 return Outcome(**json.loads((kept / name / "outcome.json").read_text()))
             given = _files(scratch)
@@ -71,7 +70,10 @@ def keeping(compile_it: Compile, kept: Path) -> Compile:
 
 
 def _name(executor: ActionExecutor, argv: tuple[str, ...], scratch: Path, stdin: str | None) -> str | None:
-    """Of all that decides the result; None for tools outside this environment, and where a flag names a path."""
+    """Return a key of everything that determines a compile's result; None if the result must not be kept.
+
+    It must not be kept if the tool is outside this Python environment, or an argument names a path.
+    """
     if not argv[0].startswith(sys.prefix) or any("/" in word for word in argv[1:]):
         return None
     limits = executor.limits
@@ -93,7 +95,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _keep(kept: Path, name: str, outcome: Outcome, scratch: Path, made: list[Path]) -> None:
-    """Appear in one step: a test may be killed at any moment."""
+    """Copy a result to `kept`, where it appears in one step, because a test may be killed at any time."""
     with tempfile.TemporaryDirectory(dir=kept, ignore_cleanup_errors=True) as new:
         for path in made:
             to = Path(new, "made", path.relative_to(scratch))

@@ -1,8 +1,11 @@
-"""A process that has imported what `doit` imports, and forks for each command of the tests: a third of a second of
-processor time less than to start Python anew. `Project.doit` asks it; `Project.start` starts a process as a user does.
+"""Serve the commands of the tests: import what `doit` imports, then fork a process for each command.
 
-A request is a datagram with the words, the directory, the environment and three descriptors: standard output, standard
-error, and where the process number and then the exit status go. The server ends with the socket that it reads.
+A fork takes a third of a second of processor time less than to start Python. `Project.doit` sends requests to this
+server; `Project.start` starts a process, as a user does.
+
+A request is a datagram with the words, the directory, the environment and three file descriptors: standard output,
+standard error, and one to which the server writes the process number and later the exit status. The server ends when
+the other end of its socket is closed.
 """
 
 from __future__ import annotations
@@ -21,11 +24,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from support import compiled
 
 LARGEST = 1 << 17
-"""Bytes of a request."""
+"""The largest size of a request in bytes."""
 
 
 IMPORTED = ("doit.__main__", "dispatchflow.cli.answer", "ml_dtypes", "numpy")
-"""And our commands. Not pyarrow: it starts a thread, without which a fork of it would go on."""
+"""The modules that the server imports, besides those of dispatchflow's commands.
+
+pyarrow is not imported: it starts a thread, and a forked process would not have this thread."""
 
 
 def import_all() -> None:
@@ -39,7 +44,7 @@ def import_all() -> None:
 
 
 def become_doit(words: list[str], cwd: str, variables: dict[str, str], outputs: list[int]) -> None:
-    """After fork: what `python -m doit WORDS` does from its first line to its end."""
+    """Do what `python -m doit WORDS` does, in a process that was just forked."""
     os.setsid()
     for number, output in enumerate(outputs, 1):
         os.dup2(output, number)
@@ -56,7 +61,7 @@ def become_doit(words: list[str], cwd: str, variables: dict[str, str], outputs: 
 
 def serve(requests: socket.socket) -> None:
     waiting: dict[int, tuple[int, int]] = {}
-    """Of each child its pidfd → (process number, where its status goes)."""
+    """The children: pidfd → (process number, file descriptor to which the exit status is written)."""
     while True:
         ready, _, _ = select.select([requests, *waiting], [], [])
         for handle in waiting.keys() & set(ready):

@@ -1,4 +1,4 @@
-"""A module of one function, as a user has one in a file."""
+"""An MLIR module with one function, as a user may have it in a file."""
 
 from __future__ import annotations
 

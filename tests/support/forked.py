@@ -1,4 +1,4 @@
-"""`doit` forked from a process that has imported it: one such process for each worker of the tests."""
+"""Run `doit` as a fork of a server process that has imported it; each pytest worker has one server."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pathlib import Path
 
 SERVER = Path(__file__).with_name("doit_server.py")
 OWN = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-"""The server's environment, whatever a test changes of the worker's."""
+"""The server's environment: the worker's before any test changes it."""
 READ_LATE = ("DISPATCHFLOW_", "PYTEST_")
 
 
 class Forked:
-    """What `finished` asks of a `subprocess.Popen`, of a child of the server."""
+    """A forked `doit`, with the members of `subprocess.Popen` that `tools.finished` uses."""
 
     def __init__(self, out: int, err: int, answer: int) -> None:
         self._streams, self._answer = {out: b"", err: b"", answer: b""}, answer
@@ -29,13 +29,17 @@ class Forked:
 
     @property
     def pid(self) -> int:
-        """Known once the server has answered, which it does at once."""
+        """The process number; waits for the server's answer, which comes at once."""
         while b"\n" not in self._streams[self._answer]:
             self._streams[self._answer] += os.read(self._answer, 64)
         return int(self._streams[self._answer].split()[0])
 
     def communicate(self, timeout: float) -> tuple[str, str]:
-        """Until it has ended and nobody holds its streams, as of a subprocess."""
+        """Wait until the process has ended and its streams are closed; return its output and its errors.
+
+        Raises:
+            subprocess.TimeoutExpired: this takes longer than `timeout` seconds.
+        """
         end, open_ones = time.monotonic() + timeout, set(self._streams)
         while open_ones:
             ready, _, _ = select.select([*open_ones], [], [], max(0.0, end - time.monotonic()))
@@ -58,8 +62,11 @@ def _text(said: bytes) -> str:
 
 
 def forked(words: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> Forked | None:
-    """None where a variable differs that is not dispatchflow's own: the interpreter, a library or a module may have read
-    it while it was imported."""
+    """Start `doit WORDS` as a fork of the server; return None if it needs a process of its own.
+
+    It needs one if a variable differs from the server's and is neither dispatchflow's nor pytest's: the interpreter, a
+    library or a module of the server may already have read it.
+    """
     changed = {name for name in OWN.keys() | variables.keys() if OWN.get(name) != variables.get(name)}
     if not all(name.startswith(READ_LATE) for name in changed):
         return None
@@ -74,8 +81,11 @@ def forked(words: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> For
 
 @cache
 def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """It ends when this process does: with the other end of its socket. Its streams are pipes, as those of the forked
-    are, which inherit what Python found out about them."""
+    """Start this worker's server; return the socket for requests, and the server's process.
+
+    The server ends with this process, which holds the other end of the server's socket. The server's streams are pipes,
+    as those of forked processes are, because these inherit what Python found out about the streams.
+    """
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         process = subprocess.Popen(

@@ -1,5 +1,8 @@
-"""Planted errors that any operation may have, each twice: in numpy, as other operands of the reference, and in MLIR, as an
-edit of the emitted body. What numpy tells of one, verification must tell of the compiled other."""
+"""Plant errors that any operation may have, in the numpy reference and in the emitted MLIR.
+
+The reference gets changed operands, and the emitted body is edited to change its operands in the same way. If
+verification reports the reference's result, it must also report the result of the compiled body.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,28 @@ from dispatchflow.operations import Operation
 
 @dataclass(frozen=True)
 class Plant:
-    """`kind` is what the operands' errors have in common; `operands` and `body` give the spoilt of the right ones."""
+    """One error: `operands` plants it in the right operands, `body` in the text of the right body.
+
+    `name` is `kind` with the operand and the axis.
+    """
 
     kind: str
     name: str
     operands: Callable[[Sequence[Any]], list[Any]]
     body: Callable[[str], str]
     in_sum: bool = False
-    """Whether it drops a term of a sum."""
+    """Whether the error drops a term of a sum."""
 
 
 def plants(operation: Operation) -> Iterator[Plant]:
-    """Each operand without the end of each axis (a dropped term), read one too far along it (padding, strides), on its
-    side (a wrong layout), or left out (a missing bias); and two operands taken for each other."""
+    """Yield the errors that can be planted in an operation.
+
+    - For each axis of each operand, the elements at the last index are zero (a dropped term), or all elements are
+      shifted by one (padding, strides).
+    - The last two axes of an operand are transposed if their sizes are equal (a wrong layout).
+    - All elements of an operand are zero (a missing bias).
+    - Two operands of one type are swapped.
+    """
     types = [operand.type for operand in operation.operands()]
     for i, tensor in enumerate(types):
         summed = operation.operands()[i].summed

@@ -1,4 +1,4 @@
-"""Cases as entries of known failures are matched with."""
+"""Make cases that entries of known failures are matched with."""
 
 from __future__ import annotations
 

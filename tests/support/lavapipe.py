@@ -1,5 +1,7 @@
-"""Mesa's Vulkan for the CPU, from Debian's packages, without root and without a change of the system: they are downloaded
-with apt's state in a folder of ours, and unpacked beside it."""
+"""Fetch lavapipe, Mesa's Vulkan driver for the CPU, from Debian's packages, without root.
+
+The system does not change: apt gets a state folder of its own, and the packages are unpacked beside it.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,16 @@ _STEP_LIMIT_S = 120
 
 
 class Unavailable(Exception):
-    """Why it cannot be had here; the reason of a skip."""
+    """Lavapipe cannot be fetched here; the message is the reason of a test's skip."""
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """The variables with which a Vulkan loader finds lavapipe, and nothing else. Downloads (50 MB) on first use.
+    """Return the variables with which a Vulkan loader finds lavapipe and no other driver.
+
+    The first call downloads 50 MB to `folder`.
 
     Raises:
-        Unavailable: no apt here, no network, or packages of another kind.
+        Unavailable: apt is missing, a step fails or takes too long, or the packages have no lavapipe.
     """
     root = folder / "root"
     if not root.is_dir():
@@ -33,7 +37,7 @@ def environment(folder: Path) -> dict[str, str]:
             _unpack(_downloaded(folder / f"apt-{os.getpid()}"), whole)
             whole.rename(root)
         except OSError:
-            if not root.is_dir():  # else somebody else was faster
+            if not root.is_dir():  # else another process was faster
                 raise
         finally:
             for made in (whole, folder / f"apt-{os.getpid()}"):
@@ -63,7 +67,10 @@ def _downloaded(state: Path) -> list[Path]:
 
 
 def _libraries(depends: str) -> list[str]:
-    """The roots, and the libraries that they need through libraries; not the C library, whose loader is the system's."""
+    """Return the packages `ROOTS` and the libraries that they need, directly or through other libraries.
+
+    The C library is left out, because the loader belongs to it, and the system's loader is used.
+    """
     needs: dict[str, list[str]] = {}
     for line in depends.splitlines():
         if line[:1].isalpha():

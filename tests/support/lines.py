@@ -1,4 +1,4 @@
-"""Exact inputs without the powers of two of their lines."""
+"""Undo the multiplication of lines by powers of two in the recipe `exact` (operations/_range.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dispatchflow.operations._range import powers, spans
 
 
 def unscaled(operation: Operation, operands: Sequence[Any]) -> list[Any]:
-    """Return the operands in float64, or in int64 if they are integers."""
+    """Return the operands without the powers of two of their lines, in float64; integers in int64."""
     found = []
     for operand, span, values in zip(operation.operands(), spans(operation), operands, strict=True):
         if not operand.type.element.is_float:

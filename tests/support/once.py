@@ -1,4 +1,4 @@
-"""What is expensive and the same for all workers of pytest-xdist: made by one of them, while the others wait for it."""
+"""Let one worker of pytest-xdist make what all workers need, while the others wait."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """A folder of this name that `make` has filled, once in a session of all workers. Not to be changed: copy it.
+    """Return the folder `name`, which `make` fills once in a session for all workers.
 
-    Where `make` fails, the next who asks tries again, and fails with its own message.
+    Do not change the folder: copy it. If `make` fails, the exception reaches this caller, and the next caller runs
+    `make` again.
     """
     base = factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base

@@ -1,8 +1,8 @@
-"""ONNX files as bytes, made without the package."""
+"""Encode ONNX files as bytes without the package `onnx`."""
 
 
 def field(number, content):
-    """A length-delimited field of a protobuf message."""
+    """Return a length-delimited field of a protobuf message."""
     content = content.encode() if isinstance(content, str) else content
     return varint(number << 3 | 2) + varint(len(content)) + content
 

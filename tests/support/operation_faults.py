@@ -1,4 +1,8 @@
-"""Planted errors that are peculiar to an operation: each a result that a wrong program might give."""
+"""Planted errors of particular operations: results that a wrong program might give.
+
+`PLANTED` is operation → error → function of the operation (`o`) and its operands in numpy (`a`). The function returns
+the wrong result; None if the operation cannot have the error.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ def without_last(array: Any, axis: int, value: Any = 0) -> Any:
 
 
 def padded_before(operation: Operation, operands: Any) -> Any:
-    """Zeros around the image, where its zero point should be."""
+    """Return the result for an image that is padded with zeros instead of its zero point."""
     p = operation.option("padding")
     image = np.pad(operands[0], [(0, 0) if letter in "nc" else (p, p) for letter in operation.layout[:4]])
     sizes = [size + 2 * p * (dim in "hw") for dim, size in zip(operation.dims, operation.sizes, strict=True)]
@@ -32,20 +36,23 @@ def padded_before(operation: Operation, operands: Any) -> Any:
 
 
 def without_group(result: Any, operation: Operation) -> Any:
-    """The results of the last group are nothing."""
+    """Return the result with zeros in the channels of the last group."""
     axis, found = operation.layout.index("c"), result.copy()
     found[(slice(None),) * axis + (slice(-(operation.size("f") // operation.groups), None),)] = 0
     return found
 
 
 def shuffled(image: Any, axis: int, groups: int) -> Any:
-    """Channels counted group by group as if they were counted across groups."""
+    """Return the image with its channels reordered, as if channel i were in the group i % `groups`."""
     order = np.arange(image.shape[axis]).reshape(-1, groups).T.ravel()
     return np.take(image, order, axis)
 
 
 def seen_by(operation: Operation, operands: Any, more: int = 0) -> Any:
-    """The definition of causal attention, query by query, where each sees so many keys more; at least one."""
+    """Return causal attention, query by query, in which each query sees `more` additional keys.
+
+    `more` may be negative, but each query sees at least one key.
+    """
     queries, keys, values, *masks = operands
     found = np.zeros(operation.result().shape)
     for b, i in np.ndindex(*found.shape[:2]):
@@ -58,12 +65,12 @@ def seen_by(operation: Operation, operands: Any, more: int = 0) -> Any:
 
 
 def unfused(operation: Operation, operands: list[Any]) -> Any:
-    """The sums that the epilogue is applied to."""
+    """Return the sums to which the epilogue is applied."""
     return other(operation, epilogue="none").reference(operands[:-1])
 
 
 def along_the_other_axis(operation: Operation, operands: list[Any]) -> Any:
-    """A bias or a scale of the rows."""
+    """Return the sums plus the bias or scale along a wrong axis; None if the epilogue has neither."""
     if operation.epilogue == "residual" or not operation.parameters():
         return None
     total, axis = unfused(operation, operands), operation.channel_axis
@@ -82,7 +89,7 @@ def before_the_bias(operation: Operation, operands: list[Any]) -> Any:
 
 
 def without_slice(array: Any, operation: Operation) -> Any:
-    """The last slice of k is nothing."""
+    """Return the array with zeros in the last slice of k."""
     axis, changed = operation.operands()[0].summed[0], array.copy()
     size = operation.sizes[2] // operation.option("slices")
     changed[(slice(None),) * axis + (slice(-size, None),)] = 0
@@ -90,7 +97,7 @@ def without_slice(array: Any, operation: Operation) -> Any:
 
 
 def _added(operation: Operation) -> bool:
-    """Whether an operand of the result's shape is added."""
+    """Return whether the operation adds an operand of the result's shape."""
     return epilogue_of(operation) == "residual" or getattr(operation, "accumulates", False)
 
 
@@ -171,7 +178,7 @@ PLANTED: dict[str, dict[str, Callable[..., Any]]] = {
         "a dropped term of the second": lambda o, a: o.reference([*a[:2], without_last(a[2], 0)]),
         "the first product twice": lambda o, a: a[0] @ a[1] @ a[1] @ a[2],
     },
-    **{name: dict(list(CONTRACTION.items())[1:]) for name in ("matvec", "vecmat")},  # of different shapes
+    **{name: dict(list(CONTRACTION.items())[1:]) for name in ("matvec", "vecmat")},  # their operands differ in shape
     "conv2d": {
         **CONVOLUTION,
         **EPILOGUES,

@@ -1,4 +1,4 @@
-"""Whether the recipes of an operation report a kernel, which is a function of numpy arrays."""
+"""Check whether the recipes of an operation report a wrong kernel, a function of numpy arrays."""
 
 from __future__ import annotations
 

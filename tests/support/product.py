@@ -1,4 +1,4 @@
-"""Every operation × element type × layout × option × tuning × target that runs here: the product of the registries."""
+"""Make the product of the registries: operation × type × layout × option × tuning × target."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from dispatchflow.tunings import TUNINGS
 
 TUNING = tuple(tuning for family in TUNINGS.values() for tuning in family.expand({}))
 DEFAULT = TUNINGS["default"].expand({})[0]
-# Named CPUs are llvm-cpu again; other devices' compilers refuse what they will: tests/tools/test_devices.py.
+# Targets with a named CPU are variants of llvm-cpu. Targets of other devices, whose compilers refuse a part of the
+# product, are tested in tests/tools/test_devices.py.
 RUN_HERE = {name: TARGETS[name] for name in ("llvm-cpu", "vmvx")}
 RIGHT_ON_LAVAPIPE = ("f32", "i32", "i64")
-"""The types with which it computes what it is told to: docs/targets.md."""
+"""The types for which lavapipe gives right results, with the exceptions in docs/targets.md."""
 SHAPES = ((40, 24, 56), (1, 24, 40))
-"""Multiples of no tile; and a dim of 1. Repeated where an operation has more dims."""
+"""The sizes of most operations: first multiples of no tile, then with a dim of 1.
+
+They are repeated if an operation has more dims."""
 SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "conv2d": ((2, 11, 9, 6, 10, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
     "quantized_conv2d": ((2, 11, 9, 5, 6, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
@@ -28,7 +31,7 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "matmul_splitk": ((40, 24, 54), (1, 24, 42)),
     "scaled_matmul": ((40, 24, 96), (1, 24, 32)),
 }
-"""Instead of these, where a dim is a window's, or a multiple."""
+"""The sizes of operations that `SHAPES` does not suit, for example because a dim is a window's."""
 LARGE = {
     "attention": (2, 32, 64, 64, 4096),
     "batch_matmul": (2, 32, 48, 4096),
@@ -49,7 +52,7 @@ LARGE = {
     "transpose": (2048, 3072),
     "vecmat": (512, 16384),
 }
-"""As networks have them, with sums of many terms; 64, 256 and 4,096 for an operation that has none here."""
+"""Sizes as in networks, with sums of many terms; other operations get 64, 256 and 4,096."""
 
 
 def operation_of(
@@ -60,7 +63,10 @@ def operation_of(
 
 
 def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
-    """The defaults, then each other value of one option; of numbers the next after the default."""
+    """Yield the values of all options: the defaults, then each other value of one option.
+
+    For an option with a range of numbers, the only other value is the second number.
+    """
     yield (defaults := tuple(option.default for option in cls.options.values()))
     for i, option in enumerate(cls.options.values()):
         for value in option.values[1:2] if isinstance(option.values, range) else option.values[1:]:
@@ -70,8 +76,16 @@ def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
 def everything(
     targets: Iterable[Target] = RUN_HERE.values(), types: Container[str] | None = None
 ) -> Iterator[tuple[tuple[object, ...], Case]]:
-    """Every combination of the registries, with the choices that it is made of: all types, layouts and tunings. An
-    option that is not its default comes with the default layout and tuning; of the first type, with one of these two."""
+    """Yield every combination of the registries as (choices, case).
+
+    The choices are the operation, type, layout, values of all options, tuning, target and shape. With default options,
+    all types, layouts and tunings occur. Other values of options come with the default layout and tuning; for an
+    operation's first type, they come also with another layout or another tuning.
+
+    Args:
+        targets: the targets of the cases.
+        types: the names of the types; None for all.
+    """
     for cls in OPERATIONS.values():
         shapes = SHAPES_OF.get(cls.name, SHAPES)
         signatures = [name for name in cls.signatures if types is None or name in types]
@@ -89,7 +103,7 @@ def everything(
 
 
 def large() -> Iterator[tuple[object, ...]]:
-    """The same choices for every type and layout in one large size, untuned."""
+    """Yield choices as in `everything` for every type and layout in one large size, untuned."""
     for cls in OPERATIONS.values():
         for signature, layout, target in product(cls.signatures, cls.layouts, RUN_HERE):
             yield (

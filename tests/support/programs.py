@@ -1,6 +1,7 @@
-"""Programs that tests of processes run, and an odd directory for them.
+"""Run programs for tests of processes, in a directory with an odd name.
 
-A plugin that test files import from as well: PYTEST_DONT_REWRITE, or pytest warns that it came too late.
+This pytest plugin is imported by test files too. The word PYTEST_DONT_REWRITE avoids pytest's warning that an imported
+module cannot be rewritten.
 """
 
 import sys
@@ -16,7 +17,7 @@ SHELL = "/bin/sh"
 
 @pytest.fixture
 def folder(tmp_path):
-    """Odd on purpose."""
+    """Return a directory whose name must be quoted in a shell."""
     path = tmp_path / "a b'\"$x"
     path.mkdir()
     return path

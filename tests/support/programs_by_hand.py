@@ -1,4 +1,4 @@
-"""Programs of sites, and the events that a runtime would record of their calls."""
+"""Make programs of sites, and the events that a runtime would record of their calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from dispatchflow.models.site import Program, Site
 
 
 def program(*buffers: Sequence[str], at_load: Sequence[str] = ()) -> Program:
-    """Return a program with these command buffers, each a sequence of exports; sites are numbered through."""
+    """Return a program with these command buffers, each a sequence of exports.
+
+    Sites are numbered from 1 through all buffers. The last buffer has the exports `at_load`, which initializers launch.
+    """
     sites: list[Site] = []
     for buffer, (exports, early) in enumerate([*((each, False) for each in buffers), (at_load, True)]):
         for command, export in enumerate(exports):
@@ -18,7 +21,7 @@ def program(*buffers: Sequence[str], at_load: Sequence[str] = ()) -> Program:
 
 
 class Recorder:
-    """Makes the events of submissions, one after the other, each launch of 10 ns after a gap of 1 ns."""
+    """The events of submissions, one after the other; each launch takes 10 ns and follows a gap of 1 ns."""
 
     def __init__(self) -> None:
         self.now = 1000

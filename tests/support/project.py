@@ -1,6 +1,7 @@
-"""What the tests with the real tools share: a project in a temporary directory, and `doit` as a user calls it.
+"""Run `doit` as a user does, in a project in a temporary directory, with the real tools.
 
-A plugin that test files import from as well: PYTEST_DONT_REWRITE, or pytest warns that it came too late.
+This pytest plugin is imported by test files too. The word PYTEST_DONT_REWRITE avoids pytest's warning that an imported
+module cannot be rewritten.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ REPOSITORY = Path(__file__).parent.parent.parent
 DODO = "from dispatchflow import main\n\nmain()\n"
 NAME = "matmul_16x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
 TILED = "matmul_16x16x16_f32t_f32t_f32t_data_tiling@llvm-cpu-1t"
-"""Two cases of `first_run`."""
+"""`NAME` and `TILED` are the names of two cases of `first_run`."""
 NOTHING = {"emit": 0, "compile": 0, "verify": 0, "profile": 0}
 
 
 def only(**counts: int) -> dict[str, int]:
-    """So many of these stages, of the others nothing; as `Project.counts`."""
+    """Return what `Project.counts` returns for these counts, with 0 for all other stages."""
     return NOTHING | counts
 
 
 @dataclass(frozen=True)
 class Project:
-    """A user's directory: a two-line dodo.py, specs/, and what dispatchflow makes beside them."""
+    """A user's directory with a two-line dodo.py and specs/; dispatchflow makes files beside them."""
 
     root: Path
 
@@ -63,14 +64,14 @@ class Project:
     def start(
         self, *words: str, argv: Sequence[str] = (sys.executable, "-m", "doit"), **variables: str
     ) -> subprocess.Popen[str]:
-        """`doit WORDS` in a process group of its own."""
+        """Start `doit WORDS` in a process group of its own."""
         return subprocess.Popen(
             [*argv, *words], cwd=self.root, env=environment(variables), text=True, errors="surrogateescape",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
 
     def doit(self, *words: str, **variables: str) -> Outcome:
-        """`doit WORDS` to its end, forked where it can be; nothing that dispatchflow prints may be a traceback."""
+        """Run `doit WORDS` to its end, forked if possible; check that it prints no traceback."""
         return finished(forked(words, self.root, environment(variables)) or self.start(*words, **variables))
 
     @property
@@ -78,24 +79,30 @@ class Project:
         return self.root / ".dispatchflow"
 
     def query(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Rows of the records, read beside whoever writes them."""
+        """Return the rows of an SQL query of the records, which other processes may write meanwhile."""
         with contextlib.closing(sqlite3.connect(self.store / "records.sqlite", timeout=60)) as database:
             return database.execute(text, values).fetchall()
 
     def write(self, *statements: str, values: tuple[Any, ...] = ()) -> None:
-        """Change the records behind dispatchflow's back."""
+        """Change the records by SQL, without dispatchflow."""
         with contextlib.closing(sqlite3.connect(self.store / "records.sqlite", timeout=60)) as database, database:
             for statement in statements:
                 database.execute(statement, values)
 
     def counts(self) -> dict[str, int]:
-        """How many actions of each stage were ever recorded, calibration included; `profile`: measurements ended."""
+        """Return stage → number of actions that were ever recorded, including calibration.
+
+        For `profile` this is the number of measurements that ended.
+        """
         found = dict(self.query("select stage, count(*) from record group by stage"))
         measured = self.query("select count(*) from measurement where status <> 'open'")[0][0]
         return {stage: found.get(stage, 0) for stage in ("emit", "compile", "verify")} | {"profile": measured}
 
     def made_by(self, *words: str, code: int = 0, **variables: str) -> tuple[dict[str, int], Outcome]:
-        """`doit WORDS`, and how many actions of each stage it recorded."""
+        """Run `doit WORDS`; return how many actions of each stage it recorded, and its outcome.
+
+        The exit code must be `code`.
+        """
         before = self.counts()
         outcome = self.doit(*words, **variables)
         assert outcome.code == code, str(outcome)
@@ -108,8 +115,10 @@ class Project:
         return {path.name for path in (self.store / "results").iterdir()}
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """Path → size and time of every file made, but SQLite's own and locks, which are opened and never written, and
-        what idle runs said."""
+        """Return path → (size in bytes, modification time in ns) of every file that dispatchflow made.
+
+        The files of SQLite, the locks, and the printed answers of runs that had nothing to do are left out.
+        """
         made = [*self.store.rglob("*"), *(self.root / "build").rglob("*")]
         kept = (path for path in made if not path.is_dir() and not path.name.startswith("records.sqlite"))
         return {
@@ -119,13 +128,13 @@ class Project:
         }
 
     def damaged(self) -> list[str]:
-        """Objects whose bytes are not those of their name."""
+        """Return the file names of objects whose path is not the digest of their content."""
         objects = [path for path in (self.store / "objects").rglob("*") if path.is_file()]
         return [path.name for path in objects if path.parent.name + path.name != digest_file(path)]
 
 
 def recorded(project: Project) -> set[tuple[object, ...]]:
-    """Everything finished so far: records, blocks, ended measurements, rows."""
+    """Return everything that is finished so far: records, blocks, ended measurements and rows."""
     if not (project.store / "records.sqlite").exists():
         return set()
     try:
@@ -141,7 +150,7 @@ def recorded(project: Project) -> set[tuple[object, ...]]:
 
 
 def assert_whole(project: Project) -> None:
-    """What holds at any moment, whatever was killed."""
+    """Assert what must hold at any time, whichever process was killed."""
     assert project.query("pragma integrity_check") == [("ok",)]
     assert project.damaged() == []
     named = project.query("select distinct digest from output join record using (key)")
@@ -150,7 +159,7 @@ def assert_whole(project: Project) -> None:
 
 
 def assert_each_row_once(project: Project) -> None:
-    """Parquet has what the records have, and each of it once."""
+    """Assert that the Parquet files have each recorded row exactly once."""
     rows = project.rows()
     recorded = project.query("select count(*), count(distinct identity), count(part) from row")
     assert recorded == [(len(rows),) * 3]
@@ -160,7 +169,10 @@ def assert_each_row_once(project: Project) -> None:
 
 
 def assert_the_next_run_goes_on(project: Project, done: set[tuple[object, ...]]) -> None:
-    """After a fault: the next run finishes everything, and nothing of what was recorded is lost."""
+    """Assert that the run after a fault finishes everything and loses nothing of `done`.
+
+    `done` is a result of `recorded`.
+    """
     outcome = project.doit("-n", "2", "protocol=fast")
     assert outcome.code == 0, str(outcome)
     assert " failed" not in outcome.out.splitlines()[-1]
@@ -170,7 +182,10 @@ def assert_the_next_run_goes_on(project: Project, done: set[tuple[object, ...]])
 
 
 def sweep(**words: Any) -> str:
-    """A spec of one sweep; small, one thread, unless told otherwise. None leaves a word out."""
+    """Return a spec of one sweep: a small matmul on one thread, with `words` added or changed.
+
+    A word whose value is None is left out.
+    """
     table = {"operation": "matmul", "m": 16, "n": 16, "k": 16, "threads": 1, **words}
     return "[[sweep]]\n" + "".join(f"{name} = {_toml(value)}\n" for name, value in table.items() if value is not None)
 
@@ -188,7 +203,10 @@ SMALL = sweep(m=[16, 24], tuning=["default", "data_tiling"], tags=["small"])
 
 @pytest.fixture(scope="session")
 def first_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Project, Outcome]]:
-    """A project of four cases, all of them made, and what that printed. Not to be changed: copy it."""
+    """Return a project whose four cases are finished, and the outcome of that run.
+
+    Do not change the project: copy it.
+    """
 
     def make(folder: Path) -> None:
         project = Project.make(folder / "project", SMALL)
@@ -197,7 +215,7 @@ def first_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Projec
         (folder / "outcome.json").write_text(json.dumps([outcome.code, outcome.out, outcome.err]))
 
     made = once(tmp_path_factory, "first", make)
-    # A copy for each worker: one that looks is not disturbed by another that does.
+    # Each worker gets a copy, so that readers in one worker do not disturb those in another.
     project = Project(made / "project").copy(tmp_path_factory.mktemp("first") / "project")
     yield project, Outcome(*json.loads((made / "outcome.json").read_text()))
     assert not processes_in(project.root)
@@ -205,11 +223,11 @@ def first_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Projec
 
 @pytest.fixture(scope="session")
 def made(first_run: tuple[Project, Outcome]) -> Project:
-    """The project of `first_run`, for looking only."""
+    """Return the project of `first_run`, which a test must not change."""
     return first_run[0]
 
 
 @pytest.fixture
 def copied(made: Project, tmp_path: Path) -> Project:
-    """A copy of `made`, store and all, to do with as one likes."""
+    """Return a copy of the project `made`, including its store, which a test may change."""
     return made.copy(tmp_path / "project")

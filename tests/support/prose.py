@@ -1,5 +1,6 @@
-"""Check the English of docstrings, comments and pages: `python tests/support/prose.py [PATH… | --count]`.
+"""Check the English of docstrings, comments and pages.
 
+Usage: `python tests/support/prose.py [PATH… | --count]`.
 `[tool.prose.exceptions]` in pyproject.toml lists the words that a file may keep.
 """
 
@@ -56,7 +57,7 @@ class Hit:
 
 
 def is_sentence(line: str) -> bool:
-    """Return whether a line begins with an imperative verb or has a main clause, as far as a word list shows."""
+    """Return whether a line begins with an imperative verb or has a main clause, according to word lists."""
     words = re.findall(r"[\w'-]+|[,;:.()]", re.sub(r"`[^`]*`", "X", line))
     if words and words[0][0].isupper() and (words[0].lower() in VERBS or words[0] == "Do"):
         return True
@@ -173,12 +174,12 @@ def hits(path: str, source: str) -> list[Hit]:
 
 
 def within(path: str, folders: Iterable[str]) -> bool:
-    """Return whether a file is one of these, or in one of these folders."""
+    """Return whether a path is one of `folders`, or is inside one of them."""
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
 def print_counts(found: list[Hit]) -> None:
-    """Print the number of hits of each room, rule by rule."""
+    """Print the hits of each folder, such as `dispatchflow/store`, counted by rule."""
     rooms = defaultdict[str, list[str]](list)
     for hit in found:
         rooms["/".join(hit.path.split("/")[:2])].append(hit.rule.partition(" (")[0])
@@ -189,7 +190,7 @@ def print_counts(found: list[Hit]) -> None:
 
 
 def main(settings: Mapping[str, Any], arguments: list[str]) -> int:
-    """Print the hits in the paths of `arguments`, or in all of them; return the exit code."""
+    """Print the hits in the paths of `arguments`, or in all files if it is empty; return the exit code."""
     files = [*ROOT.glob("dispatchflow/**/*.py"), *ROOT.glob("benchmarks/*.py"), ROOT / "dodo.py"]
     files += [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     found = [hit for file in sorted(files) for hit in hits(file.relative_to(ROOT).as_posix(), file.read_text())]

@@ -25,10 +25,10 @@ NOWHERE = {
     "PIP_EXTRA_INDEX_URL": "",
     "PIP_NO_CACHE_DIR": "1",
 }
-"""An index that nobody serves, and no other place where pip could look."""
+"""Variables for pip: the URL of an index that nobody serves, and no other source of packages."""
 
 STARTS = f"'{compiler_folder()}/iree-lld' -flavor gnu --version > /dev/null\n"
-"""A script that starts no program cannot be identified."""
+"""A line that starts a program, because dispatchflow cannot identify a script that starts none."""
 COMPILER = f"#!/bin/sh\n{STARTS}echo IREE compiler version {{version}}rc20990102 @ 0123456789abcdef\n"
 FILES = {
     "iree_base_compiler": {
@@ -59,7 +59,10 @@ def wheel(name: str, version: str) -> bytes:
 
 
 class Index:
-    """Serves 9.8.0 and 9.9.0 as PyPI does. `open` is cleared to stop in the middle of each compiler's wheel."""
+    """A server of the releases 9.8.0 and 9.9.0, with PyPI's URLs.
+
+    After `open.clear()`, each download of a wheel stops halfway until `open.set()`, at most for 60 s.
+    """
 
     def __init__(self) -> None:
         self.wheels = {

@@ -1,4 +1,4 @@
-"""A row of the results, as reports get it."""
+"""A row of the results, as reports receive it."""
 
 from dispatchflow.engine.actions import VERIFICATION
 

@@ -1,4 +1,4 @@
-"""Whether a combination is a skip, asked as planning asks it."""
+"""Find out why planning skips a combination of operation, tuning and target."""
 
 from __future__ import annotations
 

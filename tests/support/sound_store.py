@@ -1,4 +1,4 @@
-"""What holds of a store at any moment."""
+"""Assert what must hold for a store at any time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Small cases with every dim alike, to break one thing of: operands taken for each other and wrong transpositions then
-have the right shapes."""
+"""Small cases with equal dims, for tests that break one thing in them.
+
+Because dims are equal, operands have the right shapes even if they are swapped or transposed.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ SQUARES_OF: dict[str, tuple[int, ...]] = {
     "pooling": (2, 8, 8, 8, 3, 3),
     "scaled_matmul": (16, 16, 64),
 }
-"""Instead of `SQUARE`, where a dim is a window's."""
+"""The sizes of operations that `SQUARE` does not suit, for example because a dim is a window's."""
 SIGNATURES = [
     pytest.param(
         *(cls, word),
@@ -54,7 +56,7 @@ SIGNATURES = [
 
 @pytest.fixture(scope="session")
 def compiled_squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store in which the default case of each signature in the quick tests is compiled and nothing else is made."""
+    """Return a store in which the default cases of the quick `SIGNATURES` are compiled, but not verified."""
 
     def make(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
@@ -63,7 +65,8 @@ def compiled_squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with ThreadPoolExecutor(2) as pool:
             assert all(record.ok for record in pool.map(workspace.executor.compile, cases))
         del workspace, pool
-        gc.collect()  # the database's own files go with its last connection: not while the folder is copied
+        # The end of the last connection deletes the database's temporary files; not while the folder is copied.
+        gc.collect()
 
     return once(tmp_path_factory, "squares", make)
 
@@ -71,7 +74,7 @@ def compiled_squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def squares(compiled_squares: Path, tmp_path: Path) -> Iterator[Workspace]:
     shutil.copytree(compiled_squares, tmp_path / "squares")
-    _module.cache_clear()  # whoever breaks a body has it printed anew, and nobody else gets that
+    _module.cache_clear()  # a broken body is printed again, and no other test gets its text
     yield Workspace(tmp_path / "squares", {})
     _module.cache_clear()
 

@@ -1,4 +1,4 @@
-"""A small test suite as IREE's: a folder for each test, with a module and a flag file."""
+"""A small test suite in the form of IREE's: each test is a folder with a module and a flag file."""
 
 from pathlib import Path
 
@@ -40,7 +40,10 @@ def folder(root: Path, name: str, module: str | None, flags: str | None, **array
 
 
 def make(root: Path) -> Path:
-    """Eight folders: three right, one wrong, one that does not compile, one with a wrong flag, two without a file."""
+    """Make eight folders in `root`, three of them without an error, and return `root`.
+
+    The other five have a wrong result, a module that does not compile, a wrong flag, no flag file, and no module.
+    """
     two = {"input_0": X, "output_0": X * 2}
     folder(root, "right", ADD.format(name="right"), FLAGS, **two)
     folder(root, "wrong", ADD.format(name="wrong"), FLAGS, input_0=X, output_0=X * 3)

@@ -1,4 +1,4 @@
-"""`doit` and the tools as processes: how they end, what is left of them, and toolchains in which one tool is a script."""
+"""Run, kill and find processes of `doit` and the tools, and replace a tool by a script."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 QUESTIONS = "*--version*|*--help*|*target-cpu=host*"
-"""Pattern of sh for the arguments with which a tool is asked what it is: no work of a case."""
+"""A pattern of sh for arguments that only ask a tool for its version, its help or the host's CPU."""
 
 LIMIT_S = 300
-"""A bound on one command, far above what it takes: a test that hangs fails."""
+"""The time limit of one command in s, far above what a command takes; a test that hangs fails."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Outcome:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """The tests' own, without what would lead dispatchflow elsewhere."""
+    """Return the tests' own environment with `variables`, but without a variable that names a store."""
     kept = {name: value for name, value in os.environ.items() if name != "DISPATCHFLOW_STORE"}
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **variables}
 
@@ -51,14 +51,14 @@ def finished(process: subprocess.Popen[str]) -> Outcome:
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """`kill -9` of the whole process group: what a closed terminal or a batch system does."""
+    """Send SIGKILL to the whole process group, as a batch system does."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=LIMIT_S)
 
 
 def processes_in(folder: Path) -> list[str]:
-    """Command lines of living processes that work in this directory, or name it."""
+    """Return the command lines of living processes that run in this directory, or name it."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal() or int(entry.name) == os.getpid():
@@ -97,8 +97,10 @@ def _package(name: str) -> Path:
 
 
 def toolchain(folder: Path, **scripts: str) -> str:
-    """A PYTHONPATH with the real compiler and runtime, but for the tools named in `scripts`
-    (`iree_run_module="…"`): those are shell scripts, in which `$real` is the real tool."""
+    """Return a PYTHONPATH with the real compiler and runtime, in which some tools are shell scripts.
+
+    An argument `iree_run_module="…"` is the text of the script for this tool; `$real` in it is the real tool.
+    """
     for real, within in ((compiler_folder(), "iree/compiler/_mlir_libs"), (runtime_folder(), "iree/_runtime_libs")):
         linked = folder / within
         linked.mkdir(parents=True)
@@ -118,7 +120,7 @@ def write_script(path: Path, text: str) -> None:
 
 
 def rightless() -> list[str]:
-    """What a command begins with so that modes mean something to root too."""
+    """Return the words that begin a command to which file permissions apply even if root runs it."""
     if os.geteuid():
         return []
     if shutil.which("setpriv") is None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import zstandard
 
 Zone = tuple[int, int, int, int, Sequence["Zone"]]
-"""Location, addition, begin in ns, end in ns, and the zones inside it."""
+"""Location, extra (such as a name; 0 for none), begin in ns, end in ns, and the zones inside it."""
 
 BLOCK = 64 << 10
 
@@ -22,7 +22,7 @@ def text(value: str) -> bytes:
 
 
 def reference(number: int | None, kind: int = 3) -> bytes:
-    """A text by its place (kind 3) or by its key (kind 2)."""
+    """Encode a reference to a text by its index (kind 3) or its key (kind 2); None for no text."""
     return u64(number or 0) + bytes([0 if number is None else kind])
 
 
@@ -48,7 +48,7 @@ def timeline(zones: Sequence[Zone]) -> bytes:
 
 
 def content(threads: Sequence[Sequence[Zone]], version: tuple[int, int, int] = (0, 11, 2)) -> bytes:
-    """The content of a file with two locations by number (`outer`, `inner`) and one of its own (`made`)."""
+    """Return the content of a file with static locations `outer` and `inner`, and a dynamic one, `made`."""
     strings = ["outer", "inner", "net.mlir", "made", "own name"]
     count = sum(_count(zone) for zones in threads for zone in zones)
     parts = [

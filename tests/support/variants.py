@@ -1,4 +1,4 @@
-"""Each operation of the registry in all its types, layouts and options, small; and what verification says of a result."""
+"""Make small variants of each operation in all types, layouts and options, and judge their results."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ SHAPES = {
 
 
 def variants(cls: type[Operation]) -> Iterator[Operation]:
-    """All types, layouts and options; of numbers the default and the first two. Of the first type up to two options
-    differ from their defaults, of the others one."""
+    """Yield variants of an operation with all its types, layouts and values of options.
+
+    For an option with a range of numbers, the values are the default and the first two numbers. With the first type, at
+    most two options differ from their defaults; with other types, at most one.
+    """
     sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
     values = [
         dict.fromkeys((option.default, *option.values[:2])) if isinstance(option.values, range) else option.values
@@ -47,19 +50,22 @@ def epilogue_of(operation: Operation) -> str:
 
 
 def other(operation: Operation, **changed: Any) -> Operation:
-    """The same with other options."""
+    """Return the same operation with these options changed."""
     chosen = tuple(changed.get(word, value) for word, value in zip(operation.options, operation.chosen, strict=True))
     return replace(operation, chosen=chosen)
 
 
 @cache
 def by_name(name: str) -> list[Operation]:
-    """All variants of an operation, made for the tests that use them: each worker imports this file."""
+    """Return all variants of an operation; they are made only for tests that use them."""
     return list(variants(OPERATIONS[name]))
 
 
 def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
-    """What verification says of this result, from operands in float64 or int64, on each recipe."""
+    """Return the verdicts, as words, on the results of `result` for all recipes.
+
+    `result` is a function of operands in float64 or int64. It returns None if the operation cannot have the error.
+    """
     return set(_words(operation, result))
 
 
@@ -72,14 +78,16 @@ def _words(operation: Operation, result: Callable[[list[Any]], Any]) -> Iterator
 
 
 def is_told(operation: Operation, result: Callable[[list[Any]], Any | None]) -> bool:
-    """Whether verification calls this result different: the first recipe on which it does is enough."""
+    """Return whether the verdict on `result` (see `verdicts`) is `different` for some recipe."""
     return "different" in _words(operation, result)
 
 
 @lru_cache(8)
 def judged_by(operation: Operation, recipe: str) -> tuple[list[Any], Callable[[Any], Verdict]]:
-    """The operands of a recipe, widened, and what verification says of a result of them: made once for all the errors
-    that are planted in an operation, and not where an earlier recipe tells them all."""
+    """Return a recipe's operands, widened, and a function from a result of them to its verdict.
+
+    They are cached, because many errors are planted in one operation.
+    """
     operands = made(operation, recipe)
     if operation.compares_bits(recipe):
         judge = partial(compare_bits, expected=expected(operation, operands))

@@ -1,4 +1,4 @@
-"""Operations that sum, sums of which one term has a wrong weight, and what verification says of them."""
+"""Sums in which one term has a wrong weight, and the verdicts of verification on them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ SOFTMAX, NORM, ATTENTION, REDUCTION, POOLING = (OPERATIONS[name] for name in NAM
 
 
 def positions(n: int) -> list[int]:
-    """The first, the last, those at boundaries of vectors and tiles, and some at random."""
+    """Return positions below `n`: both ends, at boundaries of vectors and tiles, and two at random."""
     boundaries = {0, n - 1, n // 2, 7, 8, 63, 64, n - 64}
     return sorted(p for p in boundaries | set(np.random.default_rng(n).integers(0, n, 2).tolist()) if 0 <= p < n)
 
 
 def weights(n: int) -> Iterator[tuple[str, Any]]:
-    """Of many terms each position with another one."""
+    """Yield (description, weights of `n` terms); the term at one position has a wrong weight.
+
+    Each of `positions` occurs with each of `WEIGHTS`, or with only one of them if there are 4096 terms or more.
+    """
     for i, position in enumerate(positions(n)):
         for word, factor in WEIGHTS.items() if n < 4096 else [[*WEIGHTS.items()][i % 3]]:
             weight = np.ones(n)
@@ -34,7 +37,7 @@ def weights(n: int) -> Iterator[tuple[str, Any]]:
 
 
 class Judge:
-    """What verification says of results on the counted inputs; or on the random ones."""
+    """A judge of an operation's results for the inputs of one recipe."""
 
     def __init__(self, operation: Operation, recipe: str = "counted") -> None:
         self.operation, self.operands = operation, widened(made(operation, recipe))
