@@ -1,4 +1,4 @@
-"""The walk of docs/adding.md: its operation, as it stands there, in a copy of this tree, and the commands after it."""
+"""The example of docs/adding.md works: its operation and its commands, in a copy of this tree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = (REPOSITORY / "docs/adding.md").read_text()
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout with one more file."""
+    """Return a copy of this tree with the page's operation in one more file."""
     root = tmp_path_factory.mktemp("adding") / "dispatchflow"
     left_out = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__")
     shutil.copytree(REPOSITORY, root, ignore=left_out)
@@ -31,7 +31,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python(tree: Path, *words: str) -> str:
-    """What `python -m WORDS` prints there; it goes well. With bytecode, which the next command then finds."""
+    """Run `python -m WORDS` in the copy, check that it succeeds, and return its standard output.
+
+    It writes bytecode, which the next command reuses.
+    """
     variables = environment({"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": ""})
     found = subprocess.run(
         [sys.executable, "-m", *words], cwd=tree, env=variables,
@@ -65,7 +68,8 @@ def test_the_pages_commands_write_the_files_of_a_new_operation_and_tests_cover_i
     assert "## row_sum" in (tree / "docs/operations.md").read_text()
     assert (tree / "tests/golden/row_sum_4x4_f32t_f32t.mlir").is_file()
 
-    # What knows the registry of what `doit check` runs, but for other operations' own tests; then what compiles.
+    # First the tests without a compiler, in files that import `OPERATIONS`, except those of other operations. Then the
+    # tests of planted errors in compiled modules.
     known = re.compile(r"^from dispatchflow\.operations import .*\bOPERATIONS\b", re.M)
     paths = [path for path in sorted(tree.glob("tests/**/test_*.py")) if known.search(path.read_text())]
     files = [str(path.relative_to(tree)) for path in paths]

@@ -1,4 +1,4 @@
-"""Deliberately broken, and told: the reference of an operation, or its module."""
+"""Verification reports a reference or a module that a test breaks on purpose."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def assert_different(record: Record, case: Case) -> None:
 
 
 def without_last_term(operation: Operation, operands: list[Any]) -> list[Any]:
-    """The last slice of the thinned-out operand's reduction axis is nothing."""
+    """Return the operands with zeros at the last index of all axes that are summed over."""
     changed = [operand.copy() for operand in operands]
     for operand, array in zip(operation.operands(), changed, strict=True):
         if operand.summed:
@@ -58,7 +58,10 @@ BROKEN_REFERENCES: dict[str, Callable[[Operation, list[Any]], list[Any]]] = {
 
 
 def matters(broken: str, cls: type[Operation], signature: str) -> bool:
-    """Whether numbers like any others show it: a sum of two operands does not tell which is which."""
+    """Return whether random operands show the error.
+
+    For example, a sum of two operands does not show that they are swapped.
+    """
     operation = default_case(cls, signature).operation
     assert isinstance(operation, Operation)
     draw = np.random.default_rng(1)
@@ -70,7 +73,7 @@ def matters(broken: str, cls: type[Operation], signature: str) -> bool:
 
 
 def pairs_of(broken: dict[str, Any], wanted: Callable[[str, type[Operation], str], bool]) -> list[Any]:
-    """(what is broken, operation, signature) where that shows."""
+    """Return pytest parameters (what is broken, operation, signature) for which `wanted` is true."""
     return [
         pytest.param(word, *parameter.values, id=f"{parameter.id}-{word}", marks=parameter.marks)
         for word in broken
@@ -97,7 +100,7 @@ def test_a_broken_reference_is_detected(
 
 
 def other_layout(operation: Operation, body: Callable[..., str], attribute: str) -> str:
-    """The last operand is read as if it lay the other way."""
+    """Return a body that reads the last operand as if its layout were `n`."""
     return body(replace(operation, layout=operation.layout[:-1] + "n"), attribute)
 
 
@@ -129,7 +132,7 @@ BROKEN_BODIES = {
 
 
 def changes(broken: str, cls: type[Operation], signature: str) -> bool:
-    """Whether there is something of this kind to break."""
+    """Return whether this way to break a body changes its text; False also if it would not compile."""
     operation = default_case(cls, signature).operation
     assert isinstance(operation, Operation)
     if broken == "reads the last operand the other way" and operation.layout[:-1] + "n" not in cls.layouts:
@@ -137,15 +140,17 @@ def changes(broken: str, cls: type[Operation], signature: str) -> bool:
     if broken == "writes half of its result" and not operation.result().shape:
         return False
     if broken == "writes half of its result" and signature == "f4E2M1FN":
-        return (
-            False  # IREE 3.13 does not compile it: inferred input/output operand #2 has shape's dimension #0 to be 16
-        )
+        # IREE 3.13 does not compile it: inferred input/output operand #2 has shape's dimension #0 to be 16
+        return False
     return BROKEN_BODIES[broken](operation, cls.body, "") != operation.body("")
 
 
 def one_of_each(parameters: list[Any]) -> list[Any]:
-    """Of each operation's first type one, another kind for the next operation; the others are slow: each is compiled,
-    and tests/contract/test_plants.py has the errors of one operation in one module."""
+    """Mark all parameters as slow, except one of each operation with its first type.
+
+    The kind of error changes from operation to operation. Each parameter compiles a module, but test_plants.py compiles
+    all errors of one operation in one module.
+    """
     found, operations = [], list(OPERATIONS.values())
     for parameter in parameters:
         _, cls, signature = parameter.values
@@ -195,7 +200,7 @@ CHANGED_WORDS: dict[str, tuple[Operation, str, str]] = {
         "ins(%arg1, %arg0",
     ),
 }
-"""What only an option has, and a module that has it wrong."""
+"""Errors in the code of certain options: what is broken → (operation, right text, wrong text)."""
 
 
 def test_a_changed_word_in_a_module_is_detected(squares: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +232,7 @@ UNFUSED: dict[str, tuple[str, dict[str, Any], tuple[tuple[str, str], ...]]] = {
     "slices of which the largest counts": ("matmul_splitk", {}, (("addf %so_far, %part", "maximumf %so_far, %part"),)),
     "a chain's first product for its last": ("chain", {}, (("ins(%first, %arg2", "ins(%first, %arg1"),)),
 }
-"""What is broken → of which operation, how its text is changed: what only these operations have."""
+"""Errors in code after a sum: what is broken → (operation, options, pairs of right and wrong text)."""
 
 
 @pytest.mark.parametrize("broken", UNFUSED)

@@ -1,6 +1,7 @@
-"""What every operation, tuning and target must hold, over the registries: a new one is covered without a line here.
+"""All operations, tunings and targets compile and verify; the tests need no line for a new one.
 
-The product is `doit check_all`. Here every choice of every operation (a type, a layout, a tuning, …) occurs in a case.
+`doit check_all` tests the whole product of the registries. Here every choice of every operation (a type, a layout, a
+tuning, …) occurs in at least one case.
 """
 
 from __future__ import annotations
@@ -38,18 +39,19 @@ KNOWN = KnownFailures(known_failures.shipped(), "", lambda log: "", lambda targe
 
 Words = frozenset[object]
 _SIGNATURE, _TUNING = 1, 4
-"""Their places in a choice."""
+"""The indices of the type and the tuning in the choices of `support.product.everything`."""
 
 
 _LIKE_MATMUL = ("batch_matmul", "chain", "matmul_splitk", "matvec", "vecmat")
-"""Operations that are compiled as `matmul` is, which has the same types. `doit check_all` has theirs."""
+"""Operations that are compiled as `matmul` is; `doit check_all` tests them with all types."""
 
 
 def words_of(choice: tuple[object, ...], case: Case) -> Words:
-    """Its choices, and the type of its result, which an epilogue may change.
+    """Return what the quick cases must cover of this case: its choices and the type of its result.
 
-    A tuning's family counts for each operation, its numbers only once for all: the compiler takes them in the same way
-    from each. `doit check_all` has the product."""
+    An epilogue may change that type. A tuning's family must be covered for each operation, but its numbers only once
+    for all operations, because the compiler handles them in the same way for each.
+    """
     own = [*choice, case.operation.types.result]
     own[_TUNING] = case.tuning.family
     if choice[0] in _LIKE_MATMUL:
@@ -58,9 +60,11 @@ def words_of(choice: tuple[object, ...], case: Case) -> Words:
 
 
 def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -> set[Case]:
-    """Few cases in which every word occurs that was not `seen`. Greedy, the same each time.
+    """Return few cases in which every word (see `words_of`) occurs that is not in `seen`.
 
-    Of equally good ones it takes the default tuning: packed types compile for up to ten times as long."""
+    The choice is greedy and deterministic. Among equally good cases it prefers the default tuning, because packed types
+    take up to ten times as long to compile with others.
+    """
     quickly = sorted(cases.items(), key=lambda item: item[1].tuning.family != "default")
     choices = {choice: words_of(choice, case) for choice, case in quickly}
     missing = set().union(*choices.values()) - set(seen)
@@ -73,7 +77,10 @@ def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -
 
 
 def quick(name: str, seen: Words) -> set[Case]:
-    """Of an operation. Of each choice a case of which no failure is known, where there is one."""
+    """Return the quick cases of an operation.
+
+    Each choice occurs in a case without a known failure, if there is one.
+    """
     own = {choice: case for choice, case in CASES.items() if choice[0] == name}
     sure = {choice: case for choice, case in own.items() if not KNOWN.covering(case)}
     found = covering(sure, seen)
@@ -82,7 +89,7 @@ def quick(name: str, seen: Words) -> set[Case]:
 
 
 COVERING: set[Case] = set()
-for name in sorted(OPERATIONS, key=lambda name: name != "matmul"):  # which takes most tunings, in all their numbers
+for name in sorted(OPERATIONS, key=lambda name: name != "matmul"):  # which takes most tunings, with all numbers
     COVERING |= quick(name, frozenset(case.tuning for case in COVERING))
 PARAMETERS = [pytest.param(case, id=case.name) for case in CASES.values() if case in COVERING]
 
@@ -93,13 +100,13 @@ def tuning_of(name: str) -> Tuning:
 
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """One store for all cases of this file that go well, and for all workers: who comes second finds what was made."""
+    """Return a store that all cases and all workers share, so that each result is made only once."""
     return Workspace(once(tmp_path_factory, "contract", Path.mkdir), {})
 
 
 @pytest.fixture
 def records(case: Case, workspace: Workspace) -> tuple[Record, Record | None]:
-    """(compiled, verified) of the test's case."""
+    """Return the records of the compile and the verification of the test's case."""
     compiled = workspace.executor.compile(case)
     return compiled, workspace.executor.verify(case, workspace.resolver.chain(case).device)
 
@@ -131,7 +138,7 @@ def test_the_result_of_a_compiled_case_is_right(case: Case, records: tuple[Recor
 
 
 def test_check_all_makes_the_whole_product() -> None:
-    import check_all  # which takes the product from here
+    import check_all  # which imports `EVERYTHING` as this file does
 
     found = plan.expand(parser.parse(check_all.spec(), PurePath("everything.toml"), {}))
 
@@ -160,7 +167,7 @@ def test_every_tuning_occurs_in_the_quick_cases() -> None:
     assert {case.tuning for case in COVERING} == {case.tuning for case in CASES.values()}
 
 
-# --- skips: what the plan does not even try, the compiler does not take
+# --- skips: the compiler refuses what planning skips
 
 
 def _first(wanted: Callable[[Operation, Tuning, Target], bool], target: Target) -> Operation | None:
@@ -215,7 +222,7 @@ def test_tiles_are_cut_off_and_need_not_divide_each_other(
 
 
 def test_the_caching_page_describes_what_the_compiler_does(workspace: Workspace) -> None:
-    """A configuration that is the compiler's own choice, and one that it refuses, for the CPU that is named there."""
+    """The page shows a configuration that equals the compiler's own, and one that the compiler refuses."""
     page = (REPOSITORY / "docs/caching.md").read_text()
     asked = re.findall(r"compile matmul_64x64x64_f32t_f32t_f32t_(double_tiling_\w+)@(\S+)-1t", page)
     asked += re.findall(r"16384 bytes.*\(matmul_64x64x64_f32t_f32t_f32t_(double_tiling_\w+)@(\S+)-1t\)", page)
@@ -232,7 +239,10 @@ def test_the_caching_page_describes_what_the_compiler_does(workspace: Workspace)
 
 
 def test_a_vector_tile_that_is_too_large_fails_with_the_compilers_reason(workspace: Workspace) -> None:
-    """Without AVX the limit is lower than any that makes a skip, so that this refusal is the same on every machine."""
+    """The generic CPU has no AVX, so that its limit is below each limit that makes a case a skip.
+
+    Therefore the refusal is the same on every machine.
+    """
     tuning = TUNINGS["double_tiling"].parse("double_tiling_64x64_8x32x31")
     operation = operation_of(OPERATIONS["matmul"], (64, 64, 64), "f32", "tt")
     assert tuning is not None

@@ -1,4 +1,4 @@
-"""What is emitted and what enters keys, whole: a change of either shows in the diff of tests/golden/."""
+"""Emitted modules and ingredients of keys equal tests/golden/, so that a change shows in its diff."""
 
 import json
 import re
@@ -56,9 +56,9 @@ TUNED = {
         "tuning": "vector_distribute_64x64x32_2x2_promote_0_stages_3_MFMA_F32_16x16x16_BF16",
     },
 }
-"""Tunings of what is no matrix product of f32 on a CPU."""
+"""Golden files of tuned cases that are no f32 matmul on a CPU: name → words of a spec."""
 SIZES = {"matmul_splitk": 12, "scaled_matmul": 32}
-"""Instead of 4, where that is no multiple of what it must be."""
+"""The sizes of the dims of operations that do not allow the size 4."""
 DEFAULTS = {cls: cls.make([SIZES.get(cls.name, 4)] * len(cls.dims)) for cls in OPERATIONS.values()}
 OPERATIONS_MODULES = {
     operation.shape_name: operation
@@ -74,7 +74,7 @@ OPERATIONS_MODULES = {
     ]
     if operation.illegal("llvm-cpu") is None
 }
-"""Of each operation the default, and what each layout and option changes."""
+"""Golden files of each operation with its defaults, or with one other layout or value of an option."""
 MODULES = [*DISPATCHES, *TUNED, *OPERATIONS_MODULES]
 ACTIONS = {
     "default": {"threads": 1},
@@ -86,7 +86,7 @@ ACTIONS = {
 
 @pytest.fixture
 def module_of(case_of):
-    """name → text of what the golden files show."""
+    """Return a function from the name of a golden file to the text of its module."""
 
     def text(name):
         if name in DISPATCHES:
@@ -158,7 +158,10 @@ def test_ingredients_of_a_case_s_actions_are_the_golden_ones(name, case_of, reco
 
 
 def test_command_lines_are_the_golden_ones(case_of, golden):
-    """What they say beside the ingredients is the same for all cases: a change wants a new schema or protocol number."""
+    """Arguments that are no ingredients of a key are equal for all cases.
+
+    If they change, the number of the schema or the protocol must be raised.
+    """
     operation, protocol = case_of().operation, PROTOCOLS["std"]
     given = [f"{o.type.spelling}=@{file}" for o, file in zip(operation.operands(), ("a.bin", "b.bin"), strict=True)]
     lines = {
@@ -180,12 +183,12 @@ def test_command_lines_are_the_golden_ones(case_of, golden):
 
 
 def test_protocols_are_the_golden_ones(golden):
-    """Their numbers are no ingredients, their versions are: a number that changes wants a new version."""
+    """Keys contain a protocol's version, not its numbers; a changed number needs another version."""
     protocols = {protocol.id: asdict(protocol) for protocol in PROTOCOLS.values()}
     golden("protocols.json", json.dumps(protocols, indent=2) + "\n")
 
 
 def test_columns_are_the_golden_ones(golden):
-    """The schema grows: lines are added to this file, never changed or removed."""
+    """Lines may be added to these golden files, but never changed or removed."""
     golden("columns.json", json.dumps(parquet.COLUMNS, indent=2) + "\n")
     golden("site_columns.json", json.dumps(dict(SITE_ROWS.columns), indent=2) + "\n")

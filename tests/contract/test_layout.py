@@ -1,4 +1,4 @@
-"""docs/layout.md says what the code is: its picture is the contract of layers, and what it names is there."""
+"""docs/layout.md describes the code: its picture is the contract of layers, and what it names exists."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def modules(folder: Path) -> list[str]:
 
 @cache
 def definitions(path: Path) -> set[str]:
-    """Functions, classes and tables of a file, and methods as `Class.method`."""
+    """Return the names of a file's functions, classes and variables, and of methods as `Class.method`."""
     found = set()
     for node in ast.parse(path.read_text()).body:
         match node:
@@ -97,7 +97,7 @@ def test_each_answer_names_an_existing_definition(file: str, name: str) -> None:
 
 
 def test_models_to_copy_are_there() -> None:
-    """A section that names one file and a model: the model is defined, or a word, in a file that it names."""
+    """A model that a section says to copy is a word in one of the files that its item `Add` names."""
     for heading, text in SECTIONS.items():
         add = text.partition("- Add: ")[2]
         texts = [(PACKAGE / name).read_text() for name in re.findall(r"`([\w/]+\.(?:py|toml))`", add)]
@@ -117,12 +117,12 @@ def test_tests_are_in_a_folder_named_after_the_package_that_they_test() -> None:
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    """Imports for types count: a circle of two files is one file that is hard to read."""
+    """Imports under TYPE_CHECKING are included, because a circle of two files reads like one long file."""
     graph = grimp.build_graph("dispatchflow", exclude_type_checking_imports=False, cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     while leaves := {module for module, found in imports.items() if not found & imports.keys()}:
         imports = {module: found for module, found in imports.items() if module not in leaves}
-    # What is left is in circles, or imports from one.
+    # The remaining modules are in a circle, or import one that is.
     assert imports == {}
 
 
@@ -133,6 +133,6 @@ def test_files_are_short() -> None:
 
 
 def test_files_of_tests_have_unique_names() -> None:
-    """pytest imports them by these names alone, and refuses a second file of one name in the same run."""
+    """pytest imports a file by its name without folders, and refuses a second file of that name in a run."""
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert sorted({name for name in names if names.count(name) > 1}) == []

@@ -1,7 +1,7 @@
-"""Planted errors are told: by numpy in the variants of every operation, and in compiled modules of a part of them.
+"""Verification reports planted errors: in numpy for all variants, and in compiled modules for some.
 
-Generic over the registry: a new operation is covered without a line here. What is peculiar to an operation is in
-`planted.PLANTED`, and as an edit of its text in `EDITS`.
+Errors that any operation may have are planted in a new operation without a line here. Errors of particular operations
+are in `operation_faults.PLANTED`, and as edits of emitted text in `EDITS`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dispatchflow.verification.verdict import compare_bits, compare_bounded
 
 
 def variants(name: str) -> list[Operation]:
-    """Each type by itself, each layout and option of the first."""
+    """Return variants of an operation: each type with defaults, and all variants of the first type."""
     first = by_name(name)[0]
     return [
         operation
@@ -64,7 +64,7 @@ def usual(operation: Operation) -> list[Any]:
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_errors_specific_to_an_operation_are_detected_in_all_types_layouts_and_options(name: str) -> None:
-    """All errors of one variant after another: what they are judged by is made once for each variant."""
+    """All errors of a variant follow each other, because expected results are cached for few variants."""
     told = set()
     for operation in by_name(name):
         for error, wrong in PLANTED[name].items():
@@ -73,7 +73,7 @@ def test_errors_specific_to_an_operation_are_detected_in_all_types_layouts_and_o
                 continue
             operands = usual(operation)
             result = wrong(operation, [array.copy() for array in operands])
-            # Then it must be no error here: nothing accumulated, or one row of zeros for another.
+            # An error may stay unreported only if it cannot occur here, or does not change the result.
             no_error = result is None or np.allclose(result, operation.reference(operands), rtol=1e-9)
             assert no_error, f"{error}: {operation.shape_name}"
     assert told == set(PLANTED[name])
@@ -99,11 +99,11 @@ EDITS: dict[str, list[tuple[str, dict[str, Any], str, str]]] = {
     "transpose": [("not transposed", {}, "permutation = [1, 0]", "permutation = [0, 1]")],
     "elementwise": [("another factor", {"kind": "gelu"}, "0.70710678118654752", "0.70710")],
 }
-"""(what is wrong, sizes aside the operation's own words, text, the text instead)"""
+"""Operation → [(what is wrong, options and layout, right text, wrong text)]."""
 
 
 def edited(name: str) -> list[tuple[str, Operation, str]]:
-    """(what is wrong, operation, its body with that error)"""
+    """Return (what is wrong, operation, body with that error) for each of the operation's `EDITS`."""
     found = []
     for what, words, right, wrong in EDITS.get(name, ()):
         own = dict(words)
@@ -115,10 +115,14 @@ def edited(name: str) -> list[tuple[str, Operation, str]]:
 
 
 def chosen(name: str, every: bool) -> list[tuple[str, Operation, str]]:
-    """The same of the generic plants that tell, on the variant that has most operands and options: every one, or of
-    each kind one: a dropped term of the sum, the last operand left out."""
+    """Return (what is wrong, operation, body with that error) for errors that any operation may have.
+
+    They are planted in the variant that has the most operands and, among those, the most values that differ from the
+    first variant's. Only errors that verification reports in numpy are returned. If `every` is false, there is one of
+    each kind: a dropped term of a sum, if there is one, and for `left out` the last operand.
+    """
     first = by_name(name)[0]
-    # What spoils an operand is written for sizes that are known.
+    # Plants edit operands of static sizes only.
     of_first = [o for o in by_name(name) if o.signature is first.signature and not o.dynamic_dims]
     operation = max(of_first, key=lambda o: (len(o.operands()), sum(map(str.__ne__, *map(_words, (o, first))))))
     found: dict[str, Plant] = {}
@@ -138,12 +142,15 @@ def _words(operation: Operation) -> list[str]:
 
 
 def recipes(operation: Operation) -> tuple[str, ...]:
-    """Those on which a compiled module is called here: the exact one tells all by itself, where there is one."""
+    """Return the recipes with which compiled modules are called: only `exact`, if the operation has it.
+
+    The inputs of `exact` alone show every planted error.
+    """
     return operation.recipes[:1] if "exact" in operation.recipes else operation.recipes
 
 
 def different(operation: Operation, result: Any, recipe: str) -> bool:
-    """As verification says of these inputs."""
+    """Return whether verification calls a result for the inputs of a recipe different."""
     operands = made(operation, recipe)
     with np.errstate(over="ignore", invalid="ignore"):
         got = np.asarray(result).astype(dtype_of(operation.signature.result))
@@ -153,7 +160,10 @@ def different(operation: Operation, result: Any, recipe: str) -> bool:
 
 
 def module(functions: Sequence[tuple[Operation, str]]) -> str:
-    """One module for all, each a function of its own: starting the compiler costs more than a function."""
+    """Return one MLIR module with a function `f0`, `f1`, … for each (operation, body).
+
+    One module is faster: starting the compiler takes longer than compiling a function.
+    """
     texts = []
     for number, (operation, body) in enumerate(functions):
         arguments = ", ".join(f"%arg{i}: {operand.type.mlir}" for i, operand in enumerate(operation.operands()))
@@ -167,7 +177,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 
 def called(workspace: Workspace, vmfb: Path, function: str, operation: Operation, recipe: str, folder: Path) -> Any:
-    """The function's result on a recipe's inputs."""
+    """Call a compiled function with the inputs of a recipe, and return its result."""
     given = []
     for i, array in enumerate(made(operation, recipe)):
         (folder / f"in{i}.bin").write_bytes(np.ascontiguousarray(array).tobytes())
@@ -185,7 +195,10 @@ EVERY = [pytest.param(False, id="some"), pytest.param(True, id="every", marks=[p
 
 @pytest.fixture
 def compiled(name: str, every: bool, workspace: Workspace) -> tuple[Wrong, Record]:
-    """What is planted in the operation, and its module: first what is right."""
+    """Return the errors planted in the operation, and the record of a compiled module that contains them.
+
+    The module's first functions are right: those of `right_of`.
+    """
     flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host, workspace.resolver.syntax)
     wrong = [*edited(name), *chosen(name, every)]
     functions = [*((operation, operation.body("")) for operation in right_of(wrong)), *(each[1:] for each in wrong)]

@@ -1,5 +1,7 @@
-"""Members of a registry folder know its face and what begins with `_`, never each other: a file can be added or taken
-away alone."""
+"""Members of a registry folder import its `api.py` and files that begin with `_`, but not each other.
+
+Therefore a file can be added or removed without a change of others. A wrong member is refused with its file's name.
+"""
 
 import ast
 import re
@@ -22,7 +24,7 @@ MEMBERS = [path for path in FILES if not path.stem.startswith("_") and path.stem
 
 
 def imports(path):
-    """Full names of what this file imports, at any depth: modules, and what is taken out of them."""
+    """Return the full names of the modules and of their members that a file imports, also in functions."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
     assert not any(isinstance(node, ast.ImportFrom) and node.level for node in nodes), "a relative import"
     plain = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
@@ -32,7 +34,7 @@ def imports(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}.{path.stem}")
 def test_a_file_imports_only_shared_files_of_its_own_folder(path):
-    """Of other folders they import what the contracts in pyproject.toml allow."""
+    """Contracts in pyproject.toml decide what these files may import from other folders."""
     folder = f"dispatchflow.{path.parent.name}"
     own = [name for name in imports(path) if f"{name}.".startswith(f"{folder}.")]
     assert [name for name in own if not name.startswith((f"{folder}._", f"{folder}.{FACE}."))] == []
@@ -40,7 +42,7 @@ def test_a_file_imports_only_shared_files_of_its_own_folder(path):
 
 @pytest.mark.parametrize("path", MEMBERS, ids=lambda path: f"{path.parent.name}.{path.stem}")
 def test_a_member_imports_nothing_of_other_folders(path):
-    """What it needs of them is in the face: when they move, no member is edited."""
+    """A member imports from its folder's `api.py` instead, so that files elsewhere can move."""
     folder = f"dispatchflow.{path.parent.name}."
     assert [name for name in imports(path) if name.startswith("dispatchflow") and not name.startswith(folder)] == []
 
@@ -91,7 +93,7 @@ def test_an_incomplete_class_is_reported_with_its_file_and_what_is_missing(old, 
     ],
 )  # fmt: skip
 def test_an_option_with_numbers_in_one_operation_and_words_in_another_is_refused(dims, values, says):
-    """Their column could hold only one of them."""
+    """Both options would be one column of the results, which can hold only numbers or only words."""
     reduction = OPERATIONS["reduction"]
     assert isinstance(reduction.options["kind"].values, tuple)
     options = {} if values is None else {"kind": Option(values, "")}
@@ -151,7 +153,7 @@ def test_words_that_cannot_be_written_are_refused(words, says):
 )
 @pytest.mark.parametrize("words", ["'dims': ('m', '{}')", "'options': {{'{}': Option(('a', 'b'), '')}}"])
 def test_options_whose_name_already_has_another_meaning_are_refused(word, by, words):
-    """Their values would be lost, or taken for the other's."""
+    """Otherwise the option's values would be lost, or confused with those of the other meaning."""
     body = f"{{'__module__': 'dispatchflow.operations.matmul', {words.format(word)}}}"
     lines = [
         "from dispatchflow.operations import OPERATIONS, Option",

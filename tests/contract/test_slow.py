@@ -1,4 +1,4 @@
-"""The list of slow tests names tests that there are: a renamed one would be in no tier."""
+"""The list of slow tests names existing tests: the entry of a renamed test would mark nothing as slow."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ def test_a_slow_test_is_a_function_of_its_file(name):
     assert f"def {function}(" in (REPOSITORY / file).read_text()
 
 
-@pytest.mark.iree  # beside the other long ones: it collects whole files
+@pytest.mark.iree  # runs with the other long tests, because it collects whole files
 def test_slow_parameters_are_those_of_their_tests():
     files = sorted({name.partition("::")[0] for name in SLOW})
     words = ["-m", "pytest", "--collect-only", "-q", "-o", "addopts=", "-m", "slow", *files]

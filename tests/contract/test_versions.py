@@ -1,4 +1,4 @@
-"""Numbers in the keys stand for source: whoever changes the source is reminded of them."""
+"""Version numbers in keys stand for source code, which must not change without its number."""
 
 import ast
 import json
@@ -23,7 +23,7 @@ SOURCES = {
     },
     "PROTOCOLS": {"iree/command_lines.py": ("block_argv", *LINES), "iree/benchmark_output.py": None},
 }
-"""Number → files, whole or these definitions of them."""
+"""Number → file → the names of the definitions that the number stands for; None for the whole file."""
 MESSAGES = {
     "VERIFICATION": "raise VERIFICATION if a verdict can change, else `pytest --golden=update`",
     "PROTOCOLS": "raise the protocols' versions if a time can change, else `pytest --golden=update`",
@@ -31,7 +31,7 @@ MESSAGES = {
 
 
 def outline(node):
-    """What a program does, without docstrings and places; the same for all versions of Python."""
+    """Return a syntax tree as nested lists without docstrings and positions, equal in all Python versions."""
     if isinstance(node, list):
         return [outline(each) for each in node]
     if not isinstance(node, ast.AST):
@@ -67,7 +67,7 @@ def versions(read):
 
 
 def forgotten(found, known):
-    """The messages of those whose source changed and whose number did not."""
+    """Return the messages for numbers that did not change although their source did."""
     return [
         f"what {name} stands for has changed: {MESSAGES[name]}"
         for name in found
