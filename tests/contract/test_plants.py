@@ -64,7 +64,7 @@ def usual(operation: Operation) -> list[Any]:
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_errors_specific_to_an_operation_are_detected_in_all_types_layouts_and_options(name: str) -> None:
-    """All errors of a variant follow each other, because expected results are cached for few variants."""
+    """Variants are the outer loop, because expected results are cached for only a few of them."""
     told = set()
     for operation in by_name(name):
         for error, wrong in PLANTED[name].items():

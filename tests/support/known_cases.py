@@ -1,4 +1,4 @@
-"""Make cases that entries of known failures are matched with."""
+"""Make cases, to match them with entries of known failures."""
 
 from __future__ import annotations
 
