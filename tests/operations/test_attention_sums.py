@@ -1,5 +1,4 @@
-"""Sums inside of attention, at sizes that models have: a term that is lost, doubled or weighted wrongly, a wrong mask or
-boundary is reported, and what correct kernels give is not."""
+"""Wrong sums, masks and boundaries in attention are reported at real sizes; correct kernels pass."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ ATTENTIONS = [
 
 
 def misread(operation: Operation, operands: list[Any]) -> Iterator[tuple[str, Any]]:
-    """What an attention with a mask and a boundary gives that goes wrong about these."""
+    """Yield (error, result) of causal attentions with a mask that get the boundary or the mask wrong."""
     q, k, v, mask = operands
     yield "a boundary that is one late", attention(operation, operands, more=1)
     yield "a boundary that is one early", attention(operation, operands, more=-1)
@@ -47,14 +46,14 @@ def test_every_key_of_an_attention_its_mask_and_its_boundary_count(types: str, o
     m = 8 if k2 == 8 else 18
     judge = Judge(operation := ATTENTION.make((1, m, 4, 64, k2), types, **options))
     missed = judge.missed((what, attention(operation, judge.operands, both=w)) for what, w in weights(k2))
-    if k2 == 8:  # a key that only queries see which see no other
+    if k2 == 8:  # the weight of a key cancels in queries that see no other key: the random inputs must show the error
         random = Judge(operation, "random")
         missed = [
             what for what, w in weights(k2)
             if what in missed and random.verdict(attention(operation, random.operands, both=w)).passed
         ]  # fmt: skip
     assert missed == []
-    if types == "f32" or k2 == 8:  # see "What verification cannot see"
+    if types == "f32" or k2 == 8:  # see "What verification cannot see" in docs/verification.md
         results = ((what, attention(operation, judge.operands, summed=w)) for what, w in weights(k2))
         assert judge.missed(results) == []
     with np.errstate(invalid="ignore", over="ignore"):
@@ -76,7 +75,7 @@ def test_every_key_counts_in_one_result_of_f32(k2: int) -> None:
 @pytest.mark.parametrize("types", ATTENTION.signatures)
 @pytest.mark.parametrize("k2", [40, 64, 1000, 4096])
 def test_the_boundary_of_each_causal_query_is_seen(types: str, k2: int) -> None:
-    """One query alone may be wrong: also one that sees few keys."""
+    """An error in a single query must be reported, even if this query sees few keys."""
     judge = Judge(operation := ATTENTION.make((1, 40, 8, 64, k2), types, causal="yes"))
     with np.errstate(invalid="ignore"):
         early, late = (attention(operation, judge.operands, more=more) for more in (-1, 1))
@@ -90,8 +89,7 @@ def test_the_boundary_of_each_causal_query_is_seen(types: str, k2: int) -> None:
 
 @pytest.mark.parametrize(("types", "options", "k2"), ATTENTIONS, ids=str)
 def test_a_right_attention_passes(types: str, options: Any, k2: int) -> None:
-    """As flash attention computes it: scores by log2(e), tile by tile, weights in the operands' type; and with weights
-    that are divided before they are rounded and summed."""
+    """Flash attention is correct, and so are weights that are divided before they are rounded."""
     m = 8 if k2 == 8 else 18
     operation = ATTENTION.make((1, m, 4, 64, k2), types, **options)
     for recipe in operation.recipes:
@@ -176,6 +174,7 @@ def test_masks_that_the_last_query_ignores_or_misreads_are_reported(types: str, 
 
 
 def passes(judge: Judge) -> None:
+    """Assert that both a tiled attention and one that divides its weights first pass verification."""
     scores, v = scored(judge), judge.operands[2].astype(np.float32)
     own = dtype_of(judge.operation.signature.operands[0])
     assert judge.verdict(online(judge, 48)).passed
@@ -184,7 +183,10 @@ def passes(judge: Judge) -> None:
 
 
 def one_by_one(judge: Judge, step: int) -> Any:
-    """Divide the weights by their sum; then sum the weighted values, from the last key if `step` is -1."""
+    """Divide the weights by their sum, then add up the weighted values key by key.
+
+    If `step` is -1, begin at the last key.
+    """
     scores, v = scored(judge), judge.operands[2].astype(np.float32)
     powers = np.exp2(scores - scores.max(axis=2, keepdims=True))
     shares = powers / np.cumsum(powers, axis=2, dtype=np.float32)[..., -1:]
@@ -196,7 +198,7 @@ def one_by_one(judge: Judge, step: int) -> Any:
 
 
 def scored(judge: Judge) -> Any:
-    """The scores times log2(e)."""
+    """Return the scores times log2(e), with the mask added and the hidden keys at -3e38."""
     operation = judge.operation
     _, m, _, _, k2 = operation.sizes
     q, k, _, *masks = (array.astype(np.float32) for array in judge.operands)
@@ -208,7 +210,10 @@ def scored(judge: Judge) -> Any:
 
 
 def online(judge: Judge, tile: int, skipped: Iterable[int] = ()) -> Any:
-    """Tile by tile. The `skipped` tiles add to sums that belong to the largest score before them."""
+    """Compute attention tile by tile with a running maximum.
+
+    The tiles in `skipped` do not rescale the sums before them, as if the maximum had not changed.
+    """
     (b, m, _, _, k2), scores, v = judge.operation.sizes, scored(judge), judge.operands[2].astype(np.float32)
     own = dtype_of(judge.operation.signature.operands[0])
     largest, total, found = np.full((b, m, 1), -3e38, np.float32), np.float32(0), np.float32(0)

@@ -1,4 +1,4 @@
-"""Dims whose sizes the compiler is not told: one module for all sizes, run on tensors of each."""
+"""Dynamic dims: one module serves all their sizes, and each size is verified and measured."""
 
 from itertools import product
 

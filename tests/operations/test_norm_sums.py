@@ -1,5 +1,4 @@
-"""Sums inside of norm, at sizes that models have: a term that is lost, doubled or weighted wrongly, a wrong
-divisor, epsilon or maximum is reported, and what correct kernels give is not."""
+"""Wrong sums, divisors and epsilons in norm are reported at real sizes; correct kernels pass."""
 
 from __future__ import annotations
 
@@ -56,11 +55,11 @@ def test_a_right_norm_in_f32_passes(types: str, kind: str, n: int) -> None:
     }
     for what, total in sums.items():
         mean = total(x) / count if rest else np.float32(0)
-        for off in (1, 1 + 4e-7):  # a quotient that is off by three places, as Vulkan allows
+        for off in (1, 1 + 4e-7):  # Vulkan allows quotients that are off by about three units in the last place
             d = x - mean * np.float32(off)
             two_passes = total(d * d) / count
             moments = total(x * x) * (np.float32(1) / count) - mean * mean
-            # Squares are integers below 17² · n: one by one they are summed exactly up to n = 58,000.
+            # The squares are integers, and their sum is below 17² · n: f32 sums are exact up to n = 58,000.
             for variance in (two_passes, moments) if n < 58_000 or what == "pairwise" else (two_passes,):
                 got = d * (np.float32(1) / np.sqrt(variance + np.float32(EPSILON))) * scale + shift
                 assert judge.verdict(got).passed, what
@@ -70,7 +69,7 @@ SHIFTED = [(types, n) for types in NORM.signatures for n in (300, 4096, 16384, 6
 
 
 def summed_by(lanes: int) -> Callable[[Any], Any]:
-    """The sum of each row in f32, one by one in each lane."""
+    """Return a function that sums each row in f32: each lane adds one term after another."""
 
     def total(a: Any) -> Any:
         whole = np.pad(a, [(0, 0), (0, -a.shape[1] % lanes)]).reshape(len(a), -1, lanes)

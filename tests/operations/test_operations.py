@@ -1,4 +1,4 @@
-"""Every operation of the registry, in numpy alone: names, exactness, bounds, and references against definitions."""
+"""Names, exactness, bounds and references of every operation, checked with numpy only."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_partial_sums_of_exact_inputs_are_exact(name):
     for operation in by_name(name):
         for recipe in operation.recipes:
             if not operation.types.accumulator.is_float:
-                continue  # integers wrap
+                continue  # integer sums wrap, and stay exact
             if recipe.startswith("exact") and operation.made(recipe) is None:
                 operands = [abs(operand) for operand in unscaled(operation, made(operation, recipe))]
                 assert np.abs(operation.reference(operands)).max() <= 2**operation.types.accumulator.digits
@@ -64,7 +64,7 @@ def test_partial_sums_of_exact_inputs_are_exact(name):
 
 @EACH
 def test_a_right_result_is_not_called_wrong(name):
-    """The reference's, and that of its formula in the accumulator's type; each rounded to the result's."""
+    """The reference's result is right, and so is its formula computed in the accumulator's type."""
     for operation in by_name(name):
         types, right = operation.types, {"equal"} if operation.bitwise else {"equal", "within bound"}
         for recipe in operation.recipes:
@@ -86,7 +86,7 @@ def padded(image, operation, border):
 
 
 def by_loops(operation, operands, turned=False):
-    """The definition of a convolution or pooling, element by element, of nhwc."""
+    """Compute a convolution or pooling element by element as it is defined; the layout is nhwc."""
     n, c, kh, kw = (operation.size(dim) for dim in ("n", "c", "kh", "kw"))
     stride, dilation = operation.option("stride"), operation.option("dilation")
     pooling = operation.name == "pooling"
@@ -160,7 +160,7 @@ def test_causal_attention_with_more_queries_than_keys_is_illegal():
 
 
 def test_the_page_of_operations_is_current():
-    """`doit docs` writes it."""
+    """Run `doit docs` if this test fails."""
     assert (REPOSITORY / "docs/operations.md").read_text() == page()
     assert all(f"`{axis}`" in page().partition("## ")[0] for axis in set(AXES) - {"dtype", "layout", *OPTIONS})
 

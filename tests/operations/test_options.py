@@ -1,4 +1,4 @@
-"""Words of an operation's own: in specs, on the command line, in names and rows."""
+"""Options of operations are read from specs and the command line, and appear in names and rows."""
 
 from pathlib import PurePath
 
@@ -10,7 +10,7 @@ from dispatchflow.planning import parser
 from dispatchflow.planning.inference import by_dims, by_shapes
 
 MK = [name for name, cls in OPERATIONS.items() if cls.dims == ("m", "k") and cls.by_dims]
-"""What m= and k= alone may mean."""
+"""The operations that the sizes m= and k= alone may select."""
 
 CONV = '[[sweep]]\noperation = "conv2d"\nshape = ["1x8x8x4x4x3x3"]\n'
 MATMUL = '[[sweep]]\noperation = "matmul"\nshape = ["8x8x8"]\n'
@@ -136,7 +136,7 @@ def test_dims_of_several_operations_select_the_usual_one():
 def test_slices_that_do_not_divide_k_are_a_skip_that_says_so(plan_of):
     sweep = '[[sweep]]\noperation = "{}"\nshape = ["8x8x{}"]\n{}\n'
     tuned = plan_of(sweep.format("matmul", 6, 'tuning = [{ family = "split_k", slices = [2, 3, 4] }]'))
-    assert [case.tuning.name for case in tuned.cases] == ["split_k_2", "split_k_3", "split_k_4"]  # the flag's to take
+    assert [case.tuning.name for case in tuned.cases] == ["split_k_2", "split_k_3", "split_k_4"]  # as a flag
     written = plan_of(sweep.format("matmul_splitk", 6, "slices = [3, 4, 6]"))
     assert [case.operation.option("slices") for case in written.cases] == [3]
     assert [skip.reason for skip in written.skips] == [

@@ -1,4 +1,4 @@
-"""Operands and sums in a narrower type than asked for are found at every K; correct orders of summation never are."""
+"""Operands and sums in too narrow a type are reported at every K; no correct order of summation is."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ def product(k: int, types: str = "f32", m: int = 12, n: int = 16) -> Operation:
 
 
 def rounded(array: Any, digits: int) -> Any:
-    """To so many binary digits, ties to even; exponents are not limited."""
+    """Round to this number of binary digits, ties to even; the exponent range is not limited."""
     fraction, exponent = np.frexp(array)
     return np.ldexp(np.round(np.ldexp(fraction, digits)), exponent - digits)
 
 
 def in_order(products: Any, dtype: Any) -> Any:
-    """Sums over the last axis, one term after another, in this type: `accumulate` rounds each partial sum."""
+    """Sum over the last axis in this type, one term after another.
+
+    `np.add.accumulate` rounds each partial sum.
+    """
     return np.add.accumulate(products.astype(dtype), axis=-1)[..., -1]
 
 
@@ -56,7 +59,7 @@ NARROW: dict[str, Callable[[Any], Any]] = {
 }
 
 
-# The last of the parameters changes last: tests of one operation follow each other, and share what they are judged by.
+# k is last and so changes last: the tests of one operation follow each other, and share its cached inputs and bounds.
 @pytest.mark.parametrize("side", ["both", "first", "second"])
 @pytest.mark.parametrize("narrow", NARROW)
 @pytest.mark.parametrize("k", SIZES)
@@ -86,7 +89,7 @@ def test_f16_operands_that_lose_digits_are_found(k: int, narrow: Any, types: str
 @pytest.mark.parametrize("types", ["f32", "f16_f32", "bf16"])
 @pytest.mark.parametrize("k", [64, 1024, 16384, 65536])
 def test_a_sum_that_is_narrow_within_blocks_is_found(k: int, dtype: Any, block: int, types: str) -> None:
-    """`block` 0: all of it."""
+    """A block of 0 stands for the whole sum."""
 
     def wrong(operands: Any) -> Any:
         each = terms(*operands)
@@ -207,7 +210,7 @@ def test_digits_that_are_lost_at_some_places_of_a_sum_are_found(
 
 
 def pieces(x: Any, dtype: Any, count: int) -> list[Any]:
-    """Numbers of this type whose sum is x, the largest first."""
+    """Split x into `count` numbers of this type whose sum is close to x, the largest first."""
     found: list[Any] = []
     for _ in range(count):
         found.append((x - sum(found)).astype(dtype).astype(np.float64))
@@ -247,4 +250,4 @@ def test_a_compiler_that_demotes_operands_is_found(k: int, narrow: str, tmp_path
     )
     assert outcome.code == 1, str(outcome)
     assert "1 failed" in outcome.out
-    assert "result elements are wrong on the set of inputs" in outcome.out  # exact or wide ones
+    assert "result elements are wrong on the set of inputs" in outcome.out  # on the exact or the wide inputs

@@ -1,4 +1,4 @@
-"""Kernels that are right for small numbers alone: a narrower exponent, a shorter integer, another first maximum."""
+"""Kernels that are right only for small numbers are reported, e.g. with integers that are too short."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def wrapped(bits: int) -> Kernel:
 
 
 def in_pairs(bits: int) -> Kernel:
-    """Products added in pairs that saturate, as pmaddubsw adds them, and a relu if there is a bias."""
+    """Return a matmul that adds products in saturating pairs, as pmaddubsw does.
+
+    If it is called with a bias, it adds the bias and applies relu.
+    """
 
     def product(a: Any, b: Any, *bias: Any) -> Any:
         pairs = a[:, ::2, None] * b[None, ::2] + a[:, 1::2, None] * b[None, 1::2]
@@ -37,13 +40,13 @@ def in_pairs(bits: int) -> Kernel:
 
 
 def in_wrapping_pairs(products: Any) -> Any:
-    """The sum over the last axis, of pairs of neighbors that are added in i16 and wrap."""
+    """Sum over the last axis; the sums of two neighbors are in i16 and wrap."""
     pairs = np.add.reduceat(products, np.arange(0, products.shape[-1], 2), axis=-1)
     return pairs.astype(np.int16).astype(np.int64).sum(axis=-1)
 
 
 def saturating(a: Any, b: Any, *added: Any) -> Any:
-    """A product whose addends are added as vpdpbusds and vqadd add them, in i32 that saturates."""
+    """Compute a matmul whose addends are added in saturating i32, as vpdpbusds and vqadd do."""
     total = (a @ b).astype(np.int32).astype(np.int64)
     for one in added:
         total = np.clip(total + one, -(2**31), 2**31 - 1)
@@ -156,7 +159,7 @@ def test_products_that_are_added_in_pairs_in_i16_are_reported_in_convolutions(
 @pytest.mark.parametrize("sizes", [(64, 64, 64), (2, 2, 2), (1, 4, 64), (4, 1, 64), (1, 1, 64)])
 def test_an_addition_that_saturates_is_reported(sizes: tuple[int, ...], types: str, options: dict[str, str]) -> None:
     if options.get("epilogue") == "bias+relu":
-        sizes = (sizes[0], 64, sizes[2])  # with few columns no bias is near an end
+        sizes = (sizes[0], 64, sizes[2])  # with few columns no bias is near the limits of i32
     operation = OPERATIONS["matmul"].make(sizes, types, None, **options)
     after = (lambda x: np.maximum(x, 0)) if operation.clips else (lambda x: x)
     assert is_reported(operation, lambda *x: after(saturating(*x)))

@@ -1,4 +1,4 @@
-"""Functions of single elements, and maxima: arguments and results from all parts of a type's range."""
+"""Errors of elementwise functions and maxima are reported in all parts of a type's range."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Sums inside of softmax, at sizes that models have: a term that is lost, doubled or weighted wrongly, a tile that does
-not rescale, an inverse in few digits or a wrong maximum is reported, and what correct kernels give is not."""
+"""Wrong sums, tiles, inverses and maxima in softmax are reported at real sizes; correct kernels pass."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ def test_every_term_of_a_softmax_counts(types: str, n: int, m: int) -> None:
     judge = Judge(operation := SOFTMAX.make((m, n), types))
     (x,) = judge.operands
     missed = judge.missed((what, softmax(x, weight)) for what, weight in weights(n))
-    if m < 8:  # one element has no weight in a single row of 2^k elements
+    if m < 8:  # in each row of 2^k elements the counted inputs miss one element, which the recipe `single` must show
         single = Judge(operation, "single")
         at_single = {what: softmax(single.operands[0], weight) for what, weight in weights(n) if what in missed}
         assert len(missed) <= m * (n & (n - 1) == 0)
@@ -47,7 +46,7 @@ def test_every_term_of_a_softmax_counts(types: str, n: int, m: int) -> None:
             ),
         }
     if m < 8:
-        wrong.popitem()  # no row has its single largest there
+        wrong.popitem()  # no row has its only maximum at the last element
     assert judge.missed(iter(wrong.items())) == []
 
 
@@ -62,11 +61,14 @@ def test_a_right_softmax_in_its_own_types_passes(types: str, n: int, m: int) -> 
 
 
 Skipped = Callable[[int, Any], Any]
-"""Whether a tile does not rescale the sum before it, by its index and by what the largest grows."""
+"""(index of a tile, growth of the maximum in it) → whether the tile fails to rescale the sum."""
 
 
 def online(x: Any, tile: int = 37, skipped: Skipped = lambda index, growth: False, kept: float = 0.0) -> Any:
-    """Tile by tile, with powers of two and a largest that grows, if it grows by more than `kept`."""
+    """Compute a softmax tile by tile, with powers of two and a running maximum.
+
+    `skipped` says which tiles do not rescale the sum. The maximum changes only if it grows by more than `kept`.
+    """
     x = x * np.float32(np.log2(np.e))
     largest, total = np.full((len(x), 1), -3e38, np.float32), np.zeros((len(x), 1), np.float32)
     for index, start in enumerate(range(0, x.shape[1], tile)):
@@ -134,7 +136,7 @@ def in_digits(x: Any, digits: int) -> Any:
 @pytest.mark.parametrize("types", ["f32", "f16_f32_f16"])
 @pytest.mark.parametrize(("m", "n"), [(1, 64), (1, 512), (1, 2048), (1, 4096), (2, 16384), (8, 65536)])
 def test_an_inverse_of_the_sum_in_few_digits_is_reported(types: str, m: int, n: int) -> None:
-    """Where the number of columns is a power of two, its own inverse needs a single digit."""
+    """Test numbers of columns that are powers of two: one binary digit is enough for their own inverse."""
     operation = SOFTMAX.make((m, n), types)
     judges = [Judge(operation, recipe) for recipe in operation.recipes if recipe in ("counted", "peaked", "rising")]
 
@@ -184,7 +186,7 @@ def test_a_maximum_of_a_part_of_the_row_is_reported_whatever_the_number_of_rows(
 
 
 def test_each_row_of_narrow_results_sees_every_second_fourth_element() -> None:
-    """What docs/verification.md says of which positions are seen."""
+    """Check what docs/verification.md states about the positions that a row covers."""
     for n, m in ((4096, 1), (4096, 5), (16384, 16), (16384, 19)):
         seen = made(SOFTMAX.make((m, n), "f16_f32_f16"), "counted")[0]
         rows = [row >= row.max() for i, row in enumerate(seen) if i % 8 != 7]

@@ -1,5 +1,4 @@
-"""Sums and maxima without more, at sizes that models have: a term that is lost, doubled or weighted wrongly is reported;
-and compiled modules with such an error, also those of norm and attention."""
+"""Wrong sums and maxima are reported at real sizes, also in compiled modules of norm and attention."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from dispatchflow.verification.inputs import made
 from dispatchflow.verification.reference import expected, widened
 from dispatchflow.verification.verdict import compare_bits
 
-# --- sums and maxima without more
+# --- sums and maxima that are an operation's whole result
 
 
 @lru_cache(1)
@@ -52,7 +51,7 @@ def test_every_term_of_a_sum_counts(types: str, k: int, axis: str) -> None:
 
 
 def test_a_sum_in_f16_counts_2048_terms_of_a_line() -> None:
-    """What docs/verification.md says of longer ones."""
+    """Check what docs/verification.md states about longer lines."""
     for k in (4096, 65536):
         operation = REDUCTION.make((4, k), "f16")
         (x,) = unscaled(operation, made(operation, "exact"))

@@ -1,4 +1,4 @@
-"""Flops and traffic, counted apart from the operations' own formulas: by hand at odd sizes, and from the arrays."""
+"""Flops agree with counts by hand at odd sizes, and traffic agrees with the sizes of the arrays."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from dispatchflow.operations._window import Window
 from dispatchflow.verification.inputs import made, stored
 from dispatchflow.verification.reference import bounds, expected
 
-# operation → (sizes, flops, and those of an option's value where it is another number)
+# operation → (sizes, flops with default options, {(option, value): flops} if the value changes them)
 COUNTED: dict[str, tuple[tuple[int, ...], int, dict[tuple[str, str | int], int]]] = {
-    # Two for each of 3·5·7 terms; of the epilogues so many more for each of 3·5 sums.
+    # Two flops for each of 3·5·7 terms; an epilogue adds its flops for each of 3·5 sums.
     "matmul": (
         (3, 5, 7),
         210,
@@ -47,7 +47,8 @@ COUNTED: dict[str, tuple[tuple[int, ...], int, dict[tuple[str, str | int], int]]
     "chain": ((3, 5, 7, 11), 2 * 3 * 11 * 7 + 2 * 3 * 5 * 11, {}),
     # b, m, n, k1, k2: 3 by 11 scores of 7 terms, 3 by 5 results of 11; causal queries see 9, 10 and 11 keys.
     "attention": ((2, 3, 5, 7, 11), 924 + 660, {("causal", "yes"): 2 * (9 + 10 + 11) * 2 * (7 + 5)}),
-    # 2 images of 5 by 5 by 6, 60 terms each; by 3 by 3 with stride 2, 3 by 1 with dilation 2, 7 by 7 with padding.
+    # The result has 2 images of 5 by 5 pixels and 6 channels; each element sums 60 terms.
+    # Its images are 3 by 3 with stride 2, 3 by 1 with dilation 2, and 7 by 7 with padding 1.
     "conv2d": (
         (2, 7, 9, 4, 6, 3, 5),
         300 * 120,
@@ -68,7 +69,7 @@ COUNTED: dict[str, tuple[tuple[int, ...], int, dict[tuple[str, str | int], int]]
         300 * 120,
         {("stride", 2): 108 * 120, ("dilation", 2): 36 * 120, ("padding", 1): 588 * 120},
     ),
-    # 2 images of 5 by 5 by 4, 15 terms each.
+    # The result has 2 images of 5 by 5 pixels and 4 channels; each element sums 15 terms.
     "depthwise_conv2d": (
         (2, 7, 9, 4, 3, 5),
         200 * 30,
@@ -80,7 +81,7 @@ COUNTED: dict[str, tuple[tuple[int, ...], int, dict[tuple[str, str | int], int]]
         {("stride", 2): 72 * 15, ("dilation", 2): 24 * 15, ("padding", 1): 392 * 15},
     ),
     "softmax": ((3, 5), 75, {}),  # largest, difference, exponential, sum, quotient
-    "norm": ((3, 5), 120, {("kind", "rms"): 60}),  # sum; x - mean, ², sum; x - mean, /σ, ·, +. Of rms ², sum; /σ, ·
+    "norm": ((3, 5), 120, {("kind", "rms"): 60}),  # layer: Σ, x-mean, ², Σ, x-mean, /σ, ·, +; rms: ², Σ, /σ, ·
     "elementwise": (
         (3, 5),
         15,
@@ -111,7 +112,7 @@ def test_flops_are_what_a_hand_counts_whatever_the_types_and_the_layout(cls):
 
 @pytest.mark.parametrize("cls", OPERATIONS.values(), ids=lambda cls: cls.name)
 def test_operations_other_than_data_movement_have_a_flop_for_each_element(cls):
-    """Of an operation that nobody counted too: no dim is forgotten that an operand or the result has."""
+    """Each operation is checked, also if `COUNTED` omits it: its formula must not forget a dim."""
     sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
     operation = cls.make(sizes)
     largest = max(tensor.size for tensor in (*(operand.type for operand in operation.operands()), operation.result()))
@@ -135,7 +136,7 @@ def test_traffic_is_the_bytes_of_the_arrays(cls):
 
 
 def unseen_pixels(operation: Window) -> int:
-    """Elements of the image that no window reads, by a walk over all windows."""
+    """Count the elements of the image that no window reads, by visiting all windows."""
     stride, dilation, padding = (operation.option(word) for word in ("stride", "dilation", "padding"))
     n, h, w, c, kh, kw = map(operation.size, ("n", "h", "w", "c", "kh", "kw"))
     seen = np.zeros((h, w), bool)
@@ -158,8 +159,10 @@ SKIPPING = [
 
 @pytest.mark.parametrize("name", ["pooling", "conv2d", "depthwise_conv2d", "quantized_conv2d"])
 def test_pixels_that_no_window_sees_are_no_traffic(name):
-    """A stride above the window, and one with a divisor that the dilation has too, skip pixels: read by nobody, they
-    made a rate up to stride² too high, which was called suspect."""
+    """A stride that exceeds the window, or has a common divisor with the dilation, skips pixels.
+
+    Counting these pixels once made measured rates up to stride² times too high, and the cases were marked suspect.
+    """
     cls, skipped = OPERATIONS[name], set()
     for (h, w), (kh, kw), *options in SKIPPING:
         sizes = {"n": 2, "h": h, "w": w, "c": 3, "f": 4, "kh": kh, "kw": kw}
