@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dispatchflow.timing.comparison import CONFIDENCE, MIN_ROUNDS, Comparison, compare, compare_apart
 from dispatchflow.timing.statistics import interval_rank
 
-# --- noise: each a stream of factors, one a block, in the order in which blocks are run
+# --- noise models: each yields one factor of the block time per block, in the order in which blocks are run
 
 
 def independent(lot: random.Random) -> Iterator[float]:
@@ -18,7 +18,7 @@ def independent(lot: random.Random) -> Iterator[float]:
 
 
 def drifting(lot: random.Random) -> Iterator[float]:
-    """A clock that wanders and falls: 8 % slower after 28 rounds."""
+    """Yield the noise of a clock rate that drifts and falls: blocks are about 8 % slower after 28 rounds."""
     level = 0.0
     while True:
         level += lot.gauss(0.0015, 0.02)
@@ -26,7 +26,7 @@ def drifting(lot: random.Random) -> Iterator[float]:
 
 
 def bursts(lot: random.Random) -> Iterator[float]:
-    """A neighbour that comes for some blocks, and costs 2 to 20 % of each."""
+    """Yield the noise of another process that comes for some blocks, and slows each of them by 2 to 20 %."""
     here = False
     while True:
         here = lot.random() < (0.7 if here else 0.08)
@@ -41,7 +41,7 @@ def two_speeds(lot: random.Random) -> Iterator[float]:
 
 
 def long_tail(lot: random.Random) -> Iterator[float]:
-    """Of infinite mean."""
+    """Yield noise of infinite mean."""
     while True:
         yield math.exp(abs(lot.gauss(0, 0.02)) / max(1e-3, lot.random()))
 
@@ -51,7 +51,10 @@ Noise = Callable[[random.Random], Iterator[float]]
 
 
 def rounds(noise: Noise, count: int, effect: float, lot: random.Random) -> tuple[list[float], list[float]]:
-    """`count` rounds of two series, the candidate slower by `effect`; a lot says which is first."""
+    """Return the block times of (baseline, candidate); `effect` slows the candidate by this fraction.
+
+    Which of the two runs first is random in each of the `count` rounds.
+    """
     factors, baseline, candidate = noise(lot), list[float](), list[float]()
     for _ in range(count):
         pair = [next(factors), next(factors)]
@@ -72,7 +75,7 @@ def test_at_most_one_of_a_hundred_pairs_of_equal_code_is_called_faster_or_slower
     words = verdicts(noise, count, 0.0, 600)
     false = [word in ("faster", "slower") for word in words]
     assert sum(false[:100]) <= 1
-    assert sum(false) <= 4  # 0.2 % of 600 is 1.2; more than 4 come less than once in 100 times
+    assert sum(false) <= 4  # 1.2 (0.2 % of 600) are expected; chance exceeds 4 in less than one of 100 tests
 
 
 def test_without_random_order_drift_would_be_a_verdict():
@@ -110,7 +113,7 @@ def test_swapped_series_give_the_opposite_verdict(pairs, floor):
     there, back = compare(old, new, floor), compare(new, old, floor)
     assert back.ratio == pytest.approx(1 / there.ratio)
     edges = [edge for edge in (there.ratio, there.low, there.high) if edge is not None]
-    if all(abs(abs(math.log(edge)) - math.log1p(max(0.01, floor))) > 1e-9 for edge in edges):  # rounding
+    if all(abs(abs(math.log(edge)) - math.log1p(max(0.01, floor))) > 1e-9 for edge in edges):  # rounding decides
         assert back.verdict == WORDS[there.verdict]
 
 
@@ -134,7 +137,7 @@ def test_ten_rounds_are_the_fewest():
 @pytest.mark.parametrize(
     ("candidate", "floor", "verdict"),
     [
-        ([100.5] * 10, 0.0, "same"),  # sure, and less than a percent
+        ([100.5] * 10, 0.0, "same"),  # no doubt, but less than a percent
         ([103.0] * 10, 0.0, "slower"),
         ([103.0] * 10, 0.05, "same"),
         ([97.0] * 10, 0.0, "faster"),
@@ -170,6 +173,6 @@ def test_separate_series_differ_if_their_intervals_do_by_more_than_the_floor(old
 
 
 def test_change_is_shown_with_its_interval_even_if_asymmetric():
-    """One that holds no change looked as if it excluded it: half of its width is less than the change."""
+    """Both ends are shown because ± half of the width would wrongly seem to exclude 0 % here."""
     assert Comparison(1.249, 0.95, 1.499, 10, "undecided").change == "+24.9%, between -5.0% and +49.9%"
     assert Comparison(0.9, None, None, 3, "undecided").change == "-10.0%"

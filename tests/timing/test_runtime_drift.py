@@ -1,4 +1,4 @@
-"""When what another runtime measured counts, which cases are controls, and how often they raise a false alarm."""
+"""Measurements of another runtime are reused only if control cases show that the runtime did not move."""
 
 import random
 from dataclasses import replace
@@ -34,7 +34,7 @@ HELD, MOVED = judgement(), judgement(control(), control(1.5, "b"), control())
 
 @pytest.fixture
 def measured(case_of, records, resolver_of):
-    """A case of size m that was compiled and verified, and measured by these runtimes; returns its chain with others."""
+    """Return a function that records a case as compiled, verified, and measured by these runtimes."""
 
     def make(*runtimes_, m=4, ns=100.0, status="measured", **words):
         case, resolver = case_of(threads=1, m=m, **words), resolver_of()
@@ -59,7 +59,7 @@ def measured(case_of, records, resolver_of):
 
 @pytest.fixture
 def judge(records, resolver_of, case_of):
-    """Record a judgement on two runtimes, for the device of one thread."""
+    """Return a function that records a judgement on two runtimes for the device with one thread."""
 
     def make(found, one=OTHER, other=TOOLCHAIN.runtime_digest, **words):
         identity = resolver_of().chain(case_of(threads=1, **words)).device.identity
@@ -235,7 +235,7 @@ def test_a_judgement_is_printed_in_one_line(found, text):
 
 
 class Noisy(Controls):
-    """Blocks are noise; those of the new runtime take longer by `effects`, control by control."""
+    """Controls whose block times are noise; the new runtime slows control i by the fraction `effects[i]`."""
 
     def __init__(self, noise, effects, lot):
         executor = SimpleNamespace(store=None, resolver=None, run=lot.random())
@@ -256,7 +256,7 @@ class Noisy(Controls):
 def test_few_of_two_hundred_upgrades_without_a_change_raise_an_alarm(noise):
     lot = random.Random(noise.__name__)
     alarms = sum(Noisy(noise, (0, 0, 0), lot).judged().moved for _ in range(200))
-    assert alarms <= 3  # three controls: 0.32 % of 200 is 0.6 at most; more than 3 come once in 200 times
+    assert alarms <= 3  # at most 0.6 (0.32 % of 200) are expected; more than 3 come once in 200 tests
 
 
 @pytest.mark.parametrize("noise", [drifting, bursts])

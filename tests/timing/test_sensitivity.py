@@ -1,4 +1,4 @@
-"""How strongly cases feel what the anchors feel: what is learned, and what it leaves of ten real runs."""
+"""A case's sensitivity, its slowdown relative to the anchors', is learned, and corrects ten real runs."""
 
 import csv
 from collections import defaultdict
@@ -12,7 +12,7 @@ import pytest
 from dispatchflow.timing.sensitivity import PRIOR, Felt, Sensitivity, prior
 
 RUNS = Path(__file__).parent.parent / "data" / "anchor_runs.csv"
-"""Seven unchanged cases on a virtual machine of two cores; other guests slowed runs 5 to 8."""
+"""Ten runs of seven unchanged cases on a two-core virtual machine; other guests slowed runs 5 to 8."""
 
 
 def runs(sensitivity, count=20, apart=0.1, own_sd=0.01, seed=1):
@@ -47,7 +47,7 @@ def test_level_of_a_case_does_not_matter():
 
 def test_prior_is_what_the_machine_s_cases_have_in_common():
     alike = prior(runs(2.0, seed=seed) for seed in range(30))
-    assert alike.mean == pytest.approx(1.87, abs=0.1)  # four cases' worth of 0.8
+    assert alike.mean == pytest.approx(1.87, abs=0.1)  # the first estimate, 0.8, counts as four cases
     assert prior([]) == prior([runs(3.0, apart=0.002)]) == PRIOR
     mixed = prior(runs(3 * seed / 29, seed=seed) for seed in range(30))
     assert mixed.mean == pytest.approx(1.5, abs=0.2)
@@ -73,7 +73,7 @@ def test_present_run_is_learned_from_and_compared_with_the_case_s_level():
 
 
 def left(apart: list[float], y: list[float], sensitivity: list[float]) -> float:
-    """Standard deviation of what remains of each run, predicted from those before it."""
+    """Return the standard deviation of the errors of predicting each `y` from the runs before it."""
     remains = []
     for i in range(1, len(y)):
         remains.append(y[i] - mean(y[:i]) - sensitivity[i] * (apart[i] - mean(apart[:i])))

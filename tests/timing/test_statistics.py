@@ -23,7 +23,7 @@ TIMES = st.lists(st.floats(1, 1e9), min_size=1, max_size=40)
 
 
 def coverage(count: int, rank: int) -> Fraction:
-    """P(x_rank ≤ median ≤ x_(count-1-rank)), exactly."""
+    """Return the exact P(x[rank] ≤ median ≤ x[count-1-rank]) for sorted independent samples x."""
     return 1 - 2 * Fraction(sum(comb(count, i) for i in range(rank + 1)), 2**count)
 
 
@@ -43,7 +43,7 @@ def test_interval_holds_the_median_of_a_skewed_population_in_95_of_100_cases(cou
     ordered = np.sort(np.random.default_rng(count).lognormal(0, 1, (20_000, count)))
     rank = interval_rank(count)
     held = (ordered[:, rank] <= 1) & (ordered[:, count - 1 - rank] >= 1)
-    assert held.mean() >= 0.946  # 95 %, less 2.5 standard errors of the simulation
+    assert held.mean() >= 0.946  # 95 % minus 2.5 standard errors of the simulation
 
 
 @pytest.mark.parametrize("count", range(1, 6))
@@ -105,14 +105,14 @@ def test_case_is_noisy_where_its_interval_is_wider_than_the_limit():
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.id)
 def test_every_protocol_has_little_more_than_the_wanted_confidence(protocol):
-    """One block more would widen the interval, or buy nothing."""
+    """Each number of blocks is the smallest at which intervals of its rank have 95 % confidence."""
     rank = interval_rank(protocol.blocks)
     assert rank > interval_rank(protocol.blocks - 1)
     assert 0.95 <= coverage(protocol.blocks, rank) < 0.966
 
 
 def series(rho: float, count: int, number: int, seed: int = 7) -> np.ndarray:
-    """So many series of block times with 1 % of noise, each block like the one before."""
+    """Return `number` series of `count` block times with 1 % noise; successive blocks correlate by `rho`."""
     rng = np.random.default_rng(seed)
     noise = rng.normal(size=(number, count))
     for i in range(1, count):
@@ -122,7 +122,7 @@ def series(rho: float, count: int, number: int, seed: int = 7) -> np.ndarray:
 
 @pytest.mark.parametrize(("rho", "held"), [(0.0, 0.95), (0.5, 0.88), (0.9, 0.68)])
 def test_interval_is_wider_if_successive_blocks_correlate(rho, held):
-    """Without the widening 83 % and 44 % of the intervals of correlated blocks hold the median."""
+    """Without the widening only 83 % and 44 % of the intervals of correlated blocks contain the median."""
     found = [summary(blocks) for blocks in series(rho, 15, 4000).tolist()]
     assert np.mean([s.ci_low_ns <= 100 <= s.ci_high_ns for s in found]) >= held
 
@@ -139,7 +139,7 @@ def test_equal_blocks_are_not_widened():
 
 
 @pytest.mark.parametrize(
-    ("freedom", "quantiles"),  # of 95, 99 and 99.9 %, from printed tables
+    ("freedom", "quantiles"),  # at 95, 99 and 99.9 % (two-sided), from printed tables
     [(1, (12.706, 63.657, 636.62)), (2, (4.303, 9.925, 31.599)), (5, (2.571, 4.032, 6.869)),
      (8, (2.306, 3.355, 5.041)), (14, (2.145, 2.977, 4.140)), (41, (2.020, 2.701, 3.544))],
 )  # fmt: skip

@@ -13,7 +13,7 @@ TERMS = pytest.mark.parametrize("k", [1, 31, 33, 63, 64, 65, 227, 228, 8192])
 
 
 def logical(op: Matmul, operands) -> tuple[np.ndarray, np.ndarray]:
-    """A[m,k] and B[k,n] as int64, whatever the layout, without the powers of two of their lines."""
+    """Return A[m,k] and B[k,n] as int64 for any layout, without the powers of two that scale lines."""
     lhs, rhs = (values.astype(np.int64) for values in unscaled(op, operands))
     return (lhs if op.layout[0] == "t" else lhs.T), (rhs if op.layout[1] == "t" else rhs.T)
 
@@ -33,10 +33,10 @@ def test_exact_inputs_are_exact_whatever_the_order_of_summation(types, k, layout
     lhs, rhs = logical(op, operands)
     assert all((values % 1 == 0).all() for values in unscaled(op, operands))
     if not types.accumulator.is_float:
-        return  # its sums wrap, and are the same in any order
+        return  # integer sums wrap, and are the same in any order
     assert (abs(lhs) @ abs(rhs)).max() <= 2**types.accumulator.digits
     result = lhs @ rhs
-    # A narrower result is rounded once; most sums are small enough not to be.
+    # A result in a narrower type is rounded once, but most sums are small enough to be exact.
     assert (result.astype(dtype_of(types.result)).astype(np.float64) == result).mean() > 0.6
     assert (result.astype(dtype_of(types.accumulator)).astype(np.float64) == result).all()
 
@@ -127,7 +127,7 @@ def test_random_integers_of_32_bits_fill_their_range():
 
 
 def test_smaller_operand_is_the_beginning_of_the_larger_one():
-    """One stream an operand: a shape decides how much of it is read, not what it says."""
+    """Each operand has one stream of random numbers; its shape decides only how much of it is read."""
     small, large = (random(matmul(m, 8, 16))[0] for m in (4, 8))
     assert (large[:4] == small).all()
 
@@ -145,7 +145,7 @@ def test_smaller_operand_is_the_beginning_of_the_larger_one():
     ],
 )
 def test_bytes_of_inputs_stay_what_they_were(recipe, dtype, digests):
-    """A change here makes every verification and measurement new: is it meant?"""
+    """If these bytes change, every case is verified and measured again: change them only on purpose."""
     operands = recipe(matmul(33, 17, 129, dtype, "nt"))
     assert [xxh3_128_hexdigest(operand.tobytes()) for operand in operands] == digests
 

@@ -1,4 +1,4 @@
-"""What a user's module is given, and what its results are compared with."""
+"""A user's module gets the inputs that were requested; its results are compared with expected ones."""
 
 import re
 
@@ -145,12 +145,11 @@ def test_a_bare_number_is_the_low_bits_of_its_declared_type():
     ]:  # fmt: skip
         assert module_data.number(np.int32(value).tobytes(), declared) == found
     assert module_data.number(np.int64(-(2**63)).tobytes(), "i64") == -(2**63)
-    assert module_data.number(np.float32(1.5).tobytes(), "f64") == 1.5  # which the compiler made f32 of
+    assert module_data.number(np.float32(1.5).tobytes(), "f64") == 1.5  # the compiler demoted f64 to f32
     assert module_data.number(np.int32(1).tobytes(), "f16") is None
 
 
 def verdict(got, expected, dtype="float32"):
-    """Of four elements."""
     arrays = (np.array(values, dtype).tobytes() for values in (got, expected))
     name = {"float32": "f32", "float64": "f64", "float16": "f16", "int32": "i32"}[dtype]
     return verify_module.compared(*arrays, f"{len(got)}x{name}", None)
@@ -162,6 +161,6 @@ def test_infinite_or_huge_expected_numbers_do_not_make_the_tolerance_infinite():
     assert verdict([inf, -inf, 1, 2], [inf, -inf, 1, 2]).word == "within bound"
     assert verdict([1, 2, 3, 4], [inf, inf, inf, inf]).wrong == 4
     assert verdict([inf, 1, 1, 1], [-inf, 1, 1, 1]).wrong == 1
-    assert verdict([inf, 1, 1, 1], [65504, 1, 1, 1], "float16").wrong == 1  # what overflowed beside what just did not
+    assert verdict([inf, 1, 1, 1], [65504, 1, 1, 1], "float16").wrong == 1  # 65504 is the largest f16
     assert verdict([1, 2, 3, 4], [1e200, 2e200, 3e200, 4e200], "float64").wrong == 4
     assert verdict([1e200, 2e200], [1e200, 2e200 * (1 + 1e-12)], "float64").word == "within bound"

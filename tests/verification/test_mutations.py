@@ -1,4 +1,4 @@
-"""What docs/verification.md says of the smallest errors that are found is what planting them says."""
+"""The smallest errors that docs/verification.md claims to be found are found when they are planted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the recipes of an operation would see, and what becomes of a verdict where they would not."""
+"""Errors that the input recipes of an operation cannot detect are listed as unseen, and no others are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.verification import inputs, power
 
 GELU = {"epilogue": "bias+gelu"}
-# What was called right before: a kernel that forgot the product, fp8 attention, a chain in f16, a sum of bf16 numbers.
+# Earlier versions accepted wrong results of these operations: a kernel that forgot the product, attention in fp8,
+# a chain in f16, a sum of bf16 numbers.
 OVERLOOKED_ONCE: list[tuple[str, tuple[int, ...], str, dict[str, Any]]] = [
     ("matmul", (16, 16, 4096), "f16", GELU),
     ("matmul", (64, 64, 16384), "f16", GELU),
@@ -81,7 +82,7 @@ def test_errors_that_only_an_omitted_recipe_detects_are_listed_as_unseen(monkeyp
 def test_digits_that_are_lost_at_untested_places_of_a_sum_are_listed_as_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     operation = OPERATIONS["matmul"].make((16, 16, 4096), "f16")
     assert power.unseen(operation) == []
-    monkeypatch.setattr(inputs, "_stride", lambda terms: 1)  # tests only the first and the last terms
+    monkeypatch.setattr(inputs, "_stride", lambda terms: 1)  # the recipes then test only the first and the last terms
     assert power.unseen(operation) == [
         f"operand {i} in 5 of its 11 digits at some places of axis {1 - i}" for i in (0, 1)
     ]
@@ -109,7 +110,7 @@ def test_an_error_bound_that_allows_everything_detects_no_error(monkeypatch: pyt
 
 
 def test_elements_that_do_not_affect_the_result_are_not_listed_as_unseen() -> None:
-    """Pixels between windows, and the mask of keys behind a query's own."""
+    """Pixels between windows do not count, nor does the mask of keys that a causal query cannot see."""
     assert power.unseen(OPERATIONS["pooling"].make((1, 9, 9, 2, 1, 1), "f32", None, stride=4)) == []
     assert power.unseen(OPERATIONS["attention"].make((1, 16, 16, 8, 16), "f32", None, mask="yes", causal="yes")) == []
 

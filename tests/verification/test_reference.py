@@ -21,7 +21,7 @@ def matmul(m: int, n: int, k: int, types="f32", layout: str = "tt") -> Matmul:
 
 
 def by_loops(op: Matmul, lhs, rhs) -> list[list[int]]:
-    """The definition in Python integers, from operands as they lie in memory."""
+    """Compute a matmul by its definition in Python integers; operands have the operation's layout."""
     a = (lambda i, p: lhs[i, p]) if op.layout[0] == "t" else (lambda i, p: lhs[p, i])
     b = (lambda p, j: rhs[p, j]) if op.layout[1] == "t" else (lambda p, j: rhs[j, p])
     m, n, k = op.sizes
@@ -61,7 +61,7 @@ def test_integer_results_wrap_as_two_s_complement_does():
 
 
 def test_float_results_are_rounded_once():
-    """1 + 2**-11 and 2**-24 more: rounded to f32 on the way, the f16 would be a tie, and go to even."""
+    """The sum is 1 + 2**-11 + 2**-24; rounded to f32 first, it would be a tie in f16 and become 1."""
     op = matmul(1, 1, 3, "f16")
     lhs = np.array([[1, 2**-11, 2**-12]], np.float16)
     rhs = np.array([[1], [1], [2**-12]], np.float16)
@@ -69,7 +69,7 @@ def test_float_results_are_rounded_once():
 
 
 def accumulated(op: Matmul, operands):
-    """Each product added to a sum that is rounded to the accumulator at every step; the sum rounded to the result."""
+    """Compute a matmul term by term, in the accumulator's type; round the sum to the result's type."""
     dtype, (m, n, _) = dtype_of(op.signature.accumulator), op.sizes
     lhs, rhs = (operand.astype(np.float64) for operand in operands)
     total = np.zeros((m, n), dtype)
@@ -86,7 +86,7 @@ def test_correctly_rounded_arithmetic_is_well_within_the_bound(types, k):
     operands = random(op)
     verdict = compare_bounded(accumulated(op, operands), *bounds(op, operands))
     assert verdict.word == "within bound"
-    narrowed = op.signature.accumulator is not op.signature.result  # then the one last rounding may be all of the bound
+    narrowed = op.signature.accumulator is not op.signature.result  # then the last rounding alone may use up the bound
     assert verdict.score <= (1 if narrowed or k <= 2 else 0.5)
 
 
@@ -116,12 +116,12 @@ def test_bound_grows_with_the_terms_up_to_sixteen(k, growth):
 
 
 def positive(name: str, count: int) -> tuple[Operation, list[Any], Any]:
-    """(operation, operands, its result where so many positive terms are added up one by one in f32)"""
+    """Return (operation, operands, result); the result adds `count` positive terms one by one in f32."""
     f32 = np.float32
     match name:
         case "softmax":
             op = OPERATIONS[name].make((1, count))
-            x = random(op)[0] / 4  # of numbers that are near each other many count
+            x = random(op)[0] / 4  # close to each other, so that many terms count
             powers = np.exp(x - x.max())
             return op, [x], powers / np.cumsum(powers, dtype=f32).reshape(1, -1)[:, -1]
         case "norm":
@@ -132,7 +132,7 @@ def positive(name: str, count: int) -> tuple[Operation, list[Any], Any]:
         case "attention":
             op = OPERATIONS[name].make((1, 1, 1, 1, count))
             keys = np.full((1, count, 1), -1.0, f32)
-            keys[0, 0] = 1.25  # the others weigh a tenth
+            keys[0, 0] = 1.25  # each other key weighs about a tenth of this one
             ones = np.ones((1, count, 1), f32)
             weights = np.exp(keys.ravel() - keys.max())
             return (
@@ -147,7 +147,7 @@ def positive(name: str, count: int) -> tuple[Operation, list[Any], Any]:
 def test_sums_of_positive_terms_one_by_one_are_within_the_bound(name):
     op, operands, got = positive(name, 2**20)
     off = abs(got - op.reference(widened(operands))) / abs(got)
-    assert off.max() > 8 * 2.0**10 * 2.0**-24  # the root of the terms is no bound here
+    assert off.max() > 8 * 2.0**10 * 2.0**-24  # more than √count unit roundoffs
     assert compare_bounded(got, *bounds(op, operands)).word == "within bound"
 
 
