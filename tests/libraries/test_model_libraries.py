@@ -1,4 +1,4 @@
-"""Libraries that compute model files: what the plan makes of them, and what enters their keys."""
+"""Cases in which a library computes a model are planned beside IREE's, and have keys of their own."""
 
 from pathlib import Path
 
@@ -24,7 +24,10 @@ HERE = Installed("1.30", Digest("d"), "/somewhere")
 
 @pytest.fixture
 def plan_here(tmp_path, monkeypatch):
-    """The plan of these words in a folder with a model and its weights, and a module."""
+    """Return a function that plans these words in a folder with a model, its weights and a module.
+
+    The function returns (names of the cases, reasons of the skips).
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.onnx").write_bytes(model(field(5, tensor("a.bin"))))
     (tmp_path / "a.bin").write_bytes(b"weights")

@@ -1,4 +1,4 @@
-"""What libraries compute instead of IREE: every (operation, library) pair is right, or a skip with a reason."""
+"""Every operation that a library computes instead of IREE is right, or is skipped with a reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dispatchflow.workload import Kind
 pytest_plugins = ["support.project"]
 
 SMALL = ((7, 5, 9, 6), (1, 5, 7, 3))
-"""No two dims alike, and a dim of 1: in a library nothing depends on how large they are."""
+"""Sizes of which no two are equal, and sizes with a 1; libraries need no larger ones to show an error."""
 HARNESSES: dict[str, Any] = {"numpy": _harness.Numpy, "torch": _harness.Torch}
 
 
@@ -34,14 +34,14 @@ def library(request: pytest.FixtureRequest) -> Library:
 
 
 def every(cls: type[Operation]) -> Iterator[Operation]:
-    """Each type and layout with each value of each option, and both shapes."""
+    """Yield the operation with each type and layout, each value of each option, and each shape."""
     shapes = SHAPES_OF.get(cls.name, SMALL)
     for signature, layout, chosen, shape in product(cls.signatures, cls.layouts, chosen_of(cls), shapes):
         yield operation_of(cls, shape, signature, layout, chosen)
 
 
 def computed(library: Library, operation: Operation, operands: list[np.ndarray]) -> np.ndarray:
-    """Compute a call as `libraries/_harness.py` does, but in this process."""
+    """Return the result of the library's call, run as by `libraries/_harness.py`, but in this process."""
     harness = HARNESSES[library.name]("cpu", 1)
     names: dict[str, Any] = {}
     exec(call_text(library, operation), names)
@@ -86,7 +86,7 @@ def test_every_call_is_right_or_a_skip(cls: type[Operation], library: Library) -
 @pytest.mark.parametrize("mask", ["no", "yes"])
 @pytest.mark.parametrize("keys", [7, 9])
 def test_causal_attention_counts_from_the_last_key(keys: int, mask: str, library: Library) -> None:
-    """With as many queries as keys, PyTorch's own `is_causal` is the same."""
+    """PyTorch's own `is_causal` counts from the first key: it fits only as many queries as keys."""
     attention = OPERATIONS["attention"].make((2, 7, 5, 4, keys), mask=mask, causal="yes")
 
     assert unsupported(library, attention, TARGETS["llvm-cpu"]) is None
@@ -96,7 +96,7 @@ def test_causal_attention_counts_from_the_last_key(keys: int, mask: str, library
 
 
 def test_a_dynamic_product_has_the_call_of_the_static_one(library: Library) -> None:
-    """As it has the same inputs, it is measured once."""
+    """Both have the same inputs and are measured once."""
     for cls, sizes in ((OPERATIONS["matmul"], (3, 5, 7)), (OPERATIONS["batch_matmul"], (2, 3, 5, 7))):
         static = cls.make(sizes, epilogue="bias")
         for words in cls.options["dynamic"].values:

@@ -1,4 +1,4 @@
-"""Libraries beside IREE, and inputs that are cold since each call takes the next copy."""
+"""Libraries are measured beside IREE; with cold inputs each call takes the next copy of its operands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_libraries_and_cold_inputs_are_measured_beside_iree(copied: Project) -> 
     made, outcome = copied.made_by(*words)
     rows = {row["case"].partition("f32t_f32t_f32t_")[2]: row for row in copied.rows() if row["m"] == 16}
 
-    # numpy is verified once for hot and cold; IREE's hot case was made before.
+    # numpy is verified once for its hot and its cold case; IREE's hot case is in the copied project.
     assert (made["emit"], made["verify"]) == (1, 1), str(outcome)
     hot, cold = rows["numpy@llvm-cpu-1t"], rows["numpy@llvm-cpu-1t-cold"]
     assert (hot["cache"], cold["cache"]) == ("hot", "cold")
@@ -63,8 +63,11 @@ def three_of(operation: Operation) -> Rotation:
 
 @pytest.mark.iree
 def test_each_call_of_a_rotation_takes_the_next_copy(tmp_path: Path) -> None:
-    """Through the runtime's Python, whose module stays loaded. In a second rotation all copies of the first operand but
-    the first one are made zeros, which tells them apart. An operand of 24 elements ends inside of a line of the cache."""
+    """Each call takes the next copy of its operands, in a module that the runtime's Python keeps loaded.
+
+    The second rotation has zeros in all copies of the first operand except the first copy, so the results show which
+    copy a call took. An operand of 24 elements ends within a cache line.
+    """
     import iree.runtime
 
     workspace = Workspace(tmp_path, dict.fromkeys("m", "4") | {"n": "5", "k": "6", "threads": "1"})
@@ -94,7 +97,7 @@ tensor.expand_shape %x [[0, 1]] output_shape [1, 128] : tensor<128xi8> into tens
         ]
         plain, rotating = iree.runtime.load_vm_modules(*modules, config=config)
         expected = plain["main"](*operands).to_host()
-        nothing = [np.zeros_like(operand) for operand in operands]  # the copies are those of the first call
+        nothing = [np.zeros_like(operand) for operand in operands]  # only the first call's operands are copied
         given = [operands, *[nothing] * 6]
         found_each = [rotating["main"](*each).to_host() for each in given]
         results.append([bool((each == expected).all()) for each in found_each])
@@ -126,7 +129,7 @@ OF_NET = Declaration(("?x4xf32", "i32", "4xf32"), ("?x4xf32", "i32"))
 
 @pytest.mark.iree
 def test_a_module_with_dynamic_sizes_numbers_and_two_results_is_rotated(tmp_path: Path) -> None:
-    """The copies are those of the first call, whatever the later ones are given; the numbers are each call's own."""
+    """Later calls use copies of the first call's tensors, but their own numbers."""
     import iree.runtime
 
     workspace = Workspace(tmp_path, {"m": "4", "n": "4", "k": "4", "threads": "1"})

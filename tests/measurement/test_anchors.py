@@ -1,4 +1,4 @@
-"""What anchors say about a session, and about the next one."""
+"""Anchors yield a session's factor and the interval in which the next session's median is expected."""
 
 import csv
 import json
@@ -36,7 +36,7 @@ def test_first_session_is_the_reference_and_the_prior_gives_the_distance_of_the_
     assert (moment.session_sd, moment.case_sd) == pytest.approx((PRIOR_SESSION_SD, PRIOR.case_sd))
     assert (moment.sensitivity, moment.sensitivity_sd) == (PRIOR.mean, PRIOR.sd)
     shared, own = (0.8**2 + 0.4**2) * 0.02**2, PRIOR.case_sd**2
-    freedom = int((shared + own) ** 2 / (shared**2 + own**2 / 2) * 4)  # each of them of four degrees; own is two parts
+    freedom = int((shared + own) ** 2 / (shared**2 + own**2 / 2) * 4)  # 4 degrees of freedom each; own: 2 parts
     assert moment.between == pytest.approx(student_quantile(0.95, freedom) * sqrt(2 * (shared + own)))
 
 
@@ -93,15 +93,15 @@ def test_anchored_times_vary_less_from_session_to_session():
 def test_an_anchored_interval_is_given_only_if_it_is_narrower():
     quiet = Moment(0.02, 0.01, 12, 1.0, 0.001, sensitivity=1.0, sensitivity_sd=0.1, freedom=16)
     assert quiet.later_anchored(0.01) < quiet.later(0.01)
-    assert replace(quiet, factor_sd=0.05).later_anchored(0.01) is None  # it would add the anchors' noise
-    assert replace(quiet, factor=1.5).later_anchored(0.01) is None  # too far for so uncertain a sensitivity
+    assert replace(quiet, factor_sd=0.05).later_anchored(0.01) is None  # the anchors are too noisy
+    assert replace(quiet, factor=1.5).later_anchored(0.01) is None  # too far from 1 for this uncertain a sensitivity
     assert replace(quiet, factor=1.5, sensitivity_sd=0.01).later_anchored(0.01) is not None
 
 
 def test_after_an_unusual_session_of_the_case_alone_the_next_one_is_further_away():
     usual = Moment(0.02, 0.01, 12, 1.0, 0.001, sensitivity=1.0, sensitivity_sd=0.1, freedom=16)
     unusual = replace(usual, case_unusual=-0.2)
-    assert unusual.later(0.0) > 0.2 + Z * usual.case_sd > usual.later(0.0)  # the usual level, and its deviation
+    assert unusual.later(0.0) > 0.2 + Z * usual.case_sd > usual.later(0.0)  # it reaches beyond the case's usual level
     assert replace(unusual, factor=1.5, session_sd=0.2).later_anchored(0.0) > 0.2 + Z * usual.case_sd
     assert replace(usual, case_unusual=0.005).later(0.0) == usual.later(0.0)
 
@@ -127,7 +127,7 @@ def test_measurement_of_an_older_version_has_the_prior_s_sensitivity():
 
 
 def test_the_next_median_of_ten_real_runs_is_inside_the_interval():
-    """Only the first slow run is unforeseen: all cases that it slowed are outside the plain interval of the run before."""
+    """Run 5 is the first that other guests slowed: only its medians may be outside the plain intervals."""
     runs, history, earlier, before, outside = {}, History(), [], {}, {"plain": [], "anchored": []}
     for row in csv.DictReader(RUNS.open()):
         runs.setdefault(row["run"], []).append(row)
@@ -156,8 +156,12 @@ DIVIDING = Sensitivity(1.0, 1e-6, 0.01, 200.0)
 
 
 def covered(felt_by, machines=20, sessions=18, cases=5):
-    """Parts of the intervals, plain and anchored, that hold the next session's median: of cases that feel 0 to 3 times
-    what the anchors feel, on machines of which others slow three sessions in ten, after some sessions."""
+    """Return two dicts of "plain" and "anchored": the fraction of true intervals, and their number.
+
+    An interval is true if it contains the next session's median.
+
+    Cases have sensitivities from 0 to 3, and other guests slow three of ten sessions of each machine.
+    """
     held = {"plain": [], "anchored": []}
     for seed in range(machines):
         rng, history, earlier, before = np.random.default_rng(seed), History(), [], {}

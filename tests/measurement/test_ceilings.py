@@ -1,4 +1,4 @@
-"""The recorded highest rates of a machine."""
+"""The highest rates of a machine are measured once, recorded, and looked up by element type."""
 
 import json
 from dataclasses import replace
@@ -15,7 +15,7 @@ from dispatchflow.project.workspace import Workspace
 
 @pytest.fixture(autouse=True)
 def unknown(tmp_path, monkeypatch):
-    """A machine that was never calibrated."""
+    """Use an empty cache folder, as on a machine that was never calibrated."""
     monkeypatch.setenv("DISPATCHFLOW_CACHE", str(tmp_path / "cache"))
 
 
@@ -37,7 +37,7 @@ def test_more_threads_reach_the_rates_of_fewer(tmp_path, case_of):
         (("f32",), 3000, (9e9, 3e9)),
         (("f64",), 1000, (2e9, 4e9)),
         (("f16", "f32"), 1000, (9e9, 4e9)),
-        (("f32", "f64"), 1000, (9e9, 4e9)),  # the faster of both bounds a mixture
+        (("f32", "f64"), 1000, (9e9, 4e9)),  # the faster of both limits a mixture of types
         (("bf16", "f32"), 1000, (None, 4e9)),  # wide dot products may be faster
         (("f32", "i64"), 1000, (None, 4e9)),
         (("complex<f32>",), 1000, (None, 4e9)),
@@ -65,13 +65,13 @@ def test_rates_that_another_invocation_recorded_in_the_meantime_count(tmp_path):
     assert second.ceilings.missing(target, device, ["f32"]) == ["f32"]
     first.ceilings.calibrate(target, device, sessions[0], ["f32"])
     rates = json.loads(records.remembered(name))
-    records.remember(name, json.dumps({"f64": 5e9}))  # by a third; the first one's, not yet
+    records.remember(name, json.dumps({"f64": 5e9}))  # a third invocation overwrites the rates of the first
 
     second.ceilings.calibrate(target, device, sessions[1], ["f32"])
 
     assert json.loads(records.remembered(name)) == {"f64": 5e9, **rates}
     assert second.ceilings._rates(target, device) == {"f64": 5e9, **rates}
-    assert records.last_measurement() == 1  # the second one took the first one's blocks
+    assert records.last_measurement() == 1  # the second invocation reuses the first one's blocks
 
 
 @pytest.mark.iree

@@ -1,4 +1,4 @@
-"""An invocation is checked against the functions of its module before anything runs."""
+"""The inputs of an invocation are checked against the functions of its module before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds: which cases are measured together, and what an interruption loses."""
+"""A session measures its cases together in rounds, with anchors, pauses and repeated blocks."""
 
 from collections import Counter
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ BLOCKS = PROTOCOLS["std"].blocks
 
 @pytest.fixture
 def taken(monkeypatch):
-    """The labels of the trials whose blocks ran, in this order; every block takes the same time."""
+    """Return a list that receives the label of each trial whose block runs; all blocks take the same time."""
     labels = []
 
     def run_block(bench, toolchain, trial):
@@ -41,7 +41,7 @@ def session(tmp_path):
 
 
 def trials(session, shapes, protocol="std"):
-    """So many of each shape, by turns, as parallel verifications end."""
+    """Add {shape: number} of trials to the session; shapes alternate, as parallel verifications end."""
     names = sorted((number, shape) for shape, count in shapes.items() for number in range(count))
     return [
         session.add(
@@ -61,7 +61,7 @@ def test_many_cases_are_measured_in_groups_and_a_shape_is_in_one_group(session, 
     while any(trial.claimed and trial.outcome is None for trial in pending):
         session.measure_until_decided(next(trial for trial in pending if trial.claimed and trial.outcome is None))
 
-    # 60 budgets of `std` are ten minutes: c would be too many beside a and b.
+    # 60 budgets of `std` are ten minutes, the limit of a group: with the cases of c it would exceed this limit.
     assert Counter(label[0] for label in taken) == {"a": 50 * BLOCKS, "b": 5 * BLOCKS}
     assert {label[0] for label in taken[:55]} == {label[0] for label in taken[-55:]} == {"a", "b"}
     assert [trial.outcome for trial in pending if trial.shape in "cd"] == [None] * 80
@@ -97,7 +97,7 @@ def test_a_case_that_is_added_later_joins_the_rounds(session, taken):
 
 
 class AnchorSet:
-    """Anchors as `anchor_trials.AnchorSet` has them."""
+    """A stand-in for `anchor_trials.AnchorSet` without a store."""
 
     def __init__(self, *labels):
         self.trials = [
@@ -167,7 +167,7 @@ def test_an_anchor_that_fails_is_left_out_and_no_case_fails(session, monkeypatch
 
 
 def test_rounds_are_spread_over_the_protocol_s_span(tmp_path, taken, monkeypatch):
-    """Blocks right after each other meet the same moment of the machine."""
+    """Blocks right after each other would all run under the same load of the machine."""
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(rounds.time, "monotonic", lambda: clock.now)
 
@@ -195,7 +195,10 @@ def test_without_pauses_rounds_follow_each_other_and_the_measurement_records_it(
 
 @pytest.fixture
 def waiting(monkeypatch):
-    """Waits of the blocks to come, by turns with their times; the blocks after these waited for nothing."""
+    """Return a list of (part of the time that a block waited for a CPU, time in ns) for the next blocks.
+
+    Blocks after these hardly wait.
+    """
     coming = []
 
     def run_block(bench, toolchain, trial):
@@ -217,7 +220,7 @@ def test_a_block_that_waited_for_a_cpu_is_taken_again(session, waiting):
 
 
 def test_a_steady_time_of_blocks_that_waited_for_a_cpu_is_not_trusted(session, waiting):
-    """A neighbour on one of the CPUs made a time that was 11 times too long, ±0.1 %, and `measured`."""
+    """A time beside another process was once 11 times too long, with ±0.1 % and status `measured`."""
     waiting += [(0.25, 11e6)] * 100
     (trial,) = trials(session, {"a": 1})
     session.measure_until_decided(trial)
@@ -251,7 +254,7 @@ def test_blocks_count_as_they_are_if_the_kernel_reports_no_waits(session, waitin
 
 
 def test_a_session_whose_anchors_waited_for_cpus_does_not_enter_the_history(tmp_path):
-    """Otherwise one session on a crowded machine, ten times slower, makes all intervals too wide."""
+    """Otherwise one session on a busy machine that is ten times slower would make all intervals too wide."""
     records, key = Store(tmp_path / "store").records, digest_of(b"case")
 
     def spread(run, ns, waited):
@@ -259,11 +262,11 @@ def test_a_session_whose_anchors_waited_for_cpus_does_not_enter_the_history(tmp_
         for anchor in anchors:
             anchor.blocks_ns, anchor.waits = [ns, ns], [waited, waited]
         moment, found = anchor_trials.AnchorSet("anchors", records, None, {}, run, anchors).moment(key, {}, [ns])
-        assert set(found) == {"a", "b"}  # the row is divided by its own factor all the same
+        assert set(found) == {"a", "b"}  # the row still has the factor of its session
         return moment
 
     spread("first", 100.0, 0.0)
     crowded = spread("crowded", 1000.0, 0.5)
     assert (crowded.factor, crowded.sessions) == (pytest.approx(10), 1)
     assert spread("quiet", 101.0, None).sessions == 2
-    assert spread("slow", 1000.0, 0.0).sessions == 3  # slower, but alone on its CPUs
+    assert spread("slow", 1000.0, 0.0).sessions == 3  # slower, but no block waited for a CPU

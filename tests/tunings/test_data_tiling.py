@@ -1,4 +1,4 @@
-"""Where data tiling packs, and which known failure it is where it does not."""
+"""Data tiling either packs the operands of a product or is a known failure with a reason."""
 
 import pytest
 from support.skips import unsupported_reason

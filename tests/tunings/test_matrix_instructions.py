@@ -1,4 +1,4 @@
-"""Matrix-instruction tiles of GPUs: what may be asked for, where, and that it is what the compiler applied."""
+"""Tiles for matrix instructions of GPUs are applied as requested, or are skipped with a reason."""
 
 import re
 import subprocess
@@ -120,7 +120,10 @@ def compiled(workspace, target, operation, tuning):
 
 
 def fails_as(workspace, case):
-    """The reason of the known failure that it is, None where it compiles; a failure that is not known is an error."""
+    """Compile a case; return the reason of its known failure, or None if it compiles.
+
+    A failure that is not a known one is an `AssertionError`.
+    """
     record = workspace.executor.compile(case)
     known = workspace.resolver.chain(case).known
     assert record.ok or known, record.reason
@@ -147,7 +150,7 @@ def test_an_instruction_that_is_listed_and_not_compiled_is_a_known_failure(works
 
 @pytest.mark.iree
 def test_more_stages_than_have_an_effect_are_compiled_to_the_same_code(workspace):
-    """Two are other code than three, and four are not, with this release."""
+    """In this release three stages give other code than two, and four give the same code as three."""
     operation, digests = OPERATIONS["matmul"].make((64, 64, 96), "f16_f32"), []
     for n in (2, 3, 4):
         tuning = TUNINGS["tile_and_fuse"].parse(f"tile_and_fuse_64x64x32_2x2_stages_{n}_{AMD['mma']}")
@@ -174,7 +177,7 @@ COMPILED = {
     "1x64x64_accumulate_yes_tile_and_fuse_64x64x32_2x2",
     "128x192x96_accumulate_yes_epilogue_bias_tile_and_fuse_64x64x32_2x2",
 }
-"""Of the products below those that this release compiles: name without types and instruction."""
+"""The cases of the next test that this release compiles: their names without types and instruction."""
 
 
 @pytest.mark.iree
@@ -184,10 +187,10 @@ COMPILED = {
         *(
             ("vector_distribute", "64x64x32_2x2", {"sizes": sizes})
             for sizes in (
-                *((100, 100, 64), (100, 64, 100)),  # more than a tile: of the result, of an operand
-                *((1, 128, 20), (40, 24, 20)),  # less than one
-                *((100, 24, 64), (100, 32, 64), (128, 100, 20), (128, 100, 16)),  # less, beside more
-                *((128, 40, 64), (128, 56, 64)),  # shared out as 48 and 64
+                *((100, 100, 64), (100, 64, 100)),  # larger than a tile, of the result or of an operand
+                *((1, 128, 20), (40, 24, 20)),  # smaller than a tile
+                *((100, 24, 64), (100, 32, 64), (128, 100, 20), (128, 100, 16)),  # smaller in one dim only
+                *((128, 40, 64), (128, 56, 64)),  # rounded up to 48 and 64
             )
         ),
         *(("vector_distribute", f"64x32x{k}_2x2", {"sizes": (64, 60, size)}) for k, size in ((64, 24), (32, 40))),
@@ -198,8 +201,8 @@ COMPILED = {
         *(
             ("tile_and_fuse", "64x64x32_2x2", {"sizes": sizes})
             for sizes in (
-                *((1, 128, 128), (16, 24, 20), (60, 64, 90)),  # less than a tile, k rounded up to steps
-                *((48, 64, 64), (64, 41, 64), (64, 64, 100)),  # as many instructions as subgroups or steps do not share
+                *((1, 128, 128), (16, 24, 20), (60, 64, 90)),  # smaller than a tile; k is rounded up to steps
+                *((48, 64, 64), (64, 41, 64), (64, 64, 100)),  # subgroups or steps cannot share instructions equally
             )
         ),
         *(("tile_and_fuse", "32x64x32_2x2", {"sizes": (80, 64, k)}) for k in (32, 64)),
@@ -223,7 +226,7 @@ def test_a_case_with_tensor_core_tiles_compiles_or_is_a_known_failure(family, ti
     "target", [target for target in TARGETS.values() if target.gpu], ids=lambda target: target.name
 )
 def test_instructions_of_the_table_are_the_compiler_s(target, workspace):
-    """But for those that the table leaves out by kind: blocked, FNUZ and mixed ones."""
+    """The table omits three kinds of instructions: blocked, FNUZ and mixed ones."""
     argv = [workspace.resolver.toolchain.compiler, "-", *target.flags, "--compile-to=executable-targets"]
     text = Dispatch(OPERATIONS["elementwise"].make((4, 4)), TUNINGS["default"].parse("default")).module()
     made = subprocess.run(argv, input=text, capture_output=True, text=True, check=True).stdout
@@ -234,7 +237,7 @@ def test_instructions_of_the_table_are_the_compiler_s(target, workspace):
 
 @pytest.mark.iree
 def test_a_workgroup_size_that_the_compiler_did_not_apply_is_reported(workspace, monkeypatch):
-    """The dump is the compiler's own; what was asked for differs in one number."""
+    """The module requests 128 threads, and the compiler's dump shows them; the check expects 64."""
     family = TUNINGS["tile_and_fuse"]
     tuning = family.parse(f"tile_and_fuse_64x64x32_2x2_{NV}")
     monkeypatch.setattr(family, "_translation", "workgroup_size = [64, 1, 1] subgroup_size = 32")
