@@ -1,4 +1,4 @@
-"""Standard output that is closed, full, or a closed terminal: the exit code shows it, and no work is lost."""
+"""If standard output is closed or full, the exit code shows it and no work is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def project(copied: Project) -> Project:
 
 
 def shell(project: Project, script: str, code: int) -> str:
-    """Run a line in bash with this environment's `doit`; check the exit code and return stderr."""
+    """Run a line of bash with this environment's `doit`, check the exit code, and return stderr."""
     script = script.replace("doit", f"{sys.executable} -m doit")
     done = subprocess.run(
         ["bash", "-c", script], cwd=project.root, env=environment({}), capture_output=True, text=True, timeout=120

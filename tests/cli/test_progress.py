@@ -1,4 +1,4 @@
-"""Messages of a run while it works."""
+"""The progress bar of a run counts the blocks of cases only."""
 
 from types import SimpleNamespace
 

@@ -158,9 +158,7 @@ DIVIDING = Sensitivity(1.0, 1e-6, 0.01, 200.0)
 def covered(felt_by, machines=20, sessions=18, cases=5):
     """Return two dicts of "plain" and "anchored": the fraction of true intervals, and their number.
 
-    An interval is true if it contains the next session's median.
-
-    Cases have sensitivities from 0 to 3, and other guests slow three of ten sessions of each machine.
+    An interval is true if it contains the next session's median. Cases have sensitivities from 0 to 3, and other guests slow three of ten sessions of each machine.
     """
     held = {"plain": [], "anchored": []}
     for seed in range(machines):

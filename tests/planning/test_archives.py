@@ -1,4 +1,4 @@
-"""Members of `.npz` archives."""
+"""Members of `.npz` archives are listed in order and selected by names and patterns."""
 
 import io
 

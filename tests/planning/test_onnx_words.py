@@ -1,4 +1,4 @@
-"""An ONNX file in a sweep of modules: planned without a toolchain, and without `onnx`."""
+"""ONNX files in a sweep of modules are planned without a toolchain and without the package `onnx`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The errors that docs/specs.md shows are those that are printed."""
+"""The errors that docs/specs.md shows are printed exactly so."""
 
 import re
 import shlex
@@ -25,7 +25,7 @@ SWEEPS = {
     ),
     "a sweep of 1,000,000,000 cases": 'm = "1:1000"\nn = "1:1000"\nk = "1:1000"',
 }
-"""What makes those that show no command, by their first line."""
+"""(first line of an error that is shown without a command) → the sweep that causes it."""
 
 
 @pytest.mark.parametrize(("command", "shown"), SAMPLES, ids=[shown.split("\n")[0] for _, shown in SAMPLES])

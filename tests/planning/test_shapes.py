@@ -47,7 +47,7 @@ def test_every_shape_fits_its_operation_and_no_two_are_equal(name, operation):
 
 
 def inner(operation: str, shape: Shape) -> list[int]:
-    """The sizes that a tile may cut: no batch, no window."""
+    """Return the sizes of a shape that tiles divide: all but those of batches and windows."""
     own = zip(OPERATIONS[operation].dims, shape.sizes, strict=True)
     images = "h" in OPERATIONS[operation].dims
     return [size for dim, size in own if dim not in ("b", "kh", "kw", *(["n"] if images else []))]
@@ -88,8 +88,12 @@ def multiply_adds(name: str, *operations: str) -> int:
 
 
 def test_networks_have_the_published_number_of_multiply_adds():
-    """ResNet-50 v1.5: 4.09 G multiply-adds (torchvision); MobileNet: 569 M (Howard et al. 2017, table 4), of which
-    1 M are the classifier's; BERT-base: 12 · width² a token and layer."""
+    """The published numbers are those of each network's paper or library.
+
+    - ResNet-50 v1.5: 4.09 G (torchvision)
+    - MobileNet: 569 M (Howard et al. 2017, table 4), of which 1 M are the classifier's
+    - BERT-base: 12 · width² for each token and layer
+    """
     assert multiply_adds("resnet50", "conv2d", "matmul") == pytest.approx(4.09e9, rel=0.002)
     assert multiply_adds("mobilenet_v1", "conv2d", "depthwise_conv2d") == pytest.approx(568e6, rel=0.002)
     assert multiply_adds("bert_base", "matmul") == (128 + 384) * 12 * 768**2
@@ -212,7 +216,7 @@ def test_a_plan_of_all_classes_takes_little_time(plan_of):
     began = time.thread_time()
     found = plan_of('[[sweep]]\noperation = "matmul"\n' + shape + words + dtypes + "threads = [1, 2]\n")
     assert len(found.cases) + len(found.skips) > 10_000
-    assert time.thread_time() - began < 20  # about one second
+    assert time.thread_time() - began < 20  # it takes about one second
 
 
 def test_a_list_for_an_operation_with_another_number_of_dims_is_named(tmp_path, monkeypatch):

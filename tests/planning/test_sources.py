@@ -1,4 +1,4 @@
-"""Specs and the files that they name, as they are read."""
+"""Specs and the files that they name are read, also through links; pipes are errors."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Folders of a test suite as cases: planned without a toolchain."""
+"""Folders of a test suite are planned as cases without a toolchain."""
 
 import os
 
