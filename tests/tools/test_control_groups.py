@@ -1,4 +1,4 @@
-"""What a control group allows, read from a tree of files as the kernel shows them."""
+"""The CPU and memory limits of a control group are read from files laid out like the kernel's."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ V1 = """\
 
 
 def tree(root: Path, mounts: str, groups: str, **files: str) -> Path:
-    """Keys of `files` are paths below /sys/fs/cgroup."""
+    """Write a fake file system and return its root; keys of `files` are paths below /sys/fs/cgroup."""
     named = {"proc/self/mountinfo": mounts, "proc/self/cgroup": groups}
     for path, text in {**named, **{f"sys/fs/cgroup/{name}": text for name, text in files.items()}}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)

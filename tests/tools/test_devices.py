@@ -1,4 +1,4 @@
-"""Targets that are not this CPU: what is compiled for them, and what happens where their device is or is not."""
+"""Targets other than this machine's CPU are always compiled, and run where their device exists."""
 
 import pytest
 from support.project import Project, sweep

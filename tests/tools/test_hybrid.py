@@ -1,4 +1,4 @@
-"""CPUs with several kinds of cores, as files of a fake system."""
+"""CPUs with several kinds of cores are ordered by speed, from the files of a fake system."""
 
 import os
 from pathlib import Path

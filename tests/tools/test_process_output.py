@@ -1,4 +1,4 @@
-"""What programs print: kept up to a limit, and shown as far as a terminal should have it."""
+"""A program's output is kept up to a limit, and is shown shortened and without terminal sequences."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def test_a_tool_that_never_stops_printing_fills_nothing(folder):
     assert (folder / "stdout").stat().st_size < 33 << 20
     asked, text, _ = processes.answer(Command((SHELL, "-c", "exec cat /dev/zero"), folder, time_limit_s=1))
     assert asked.timed_out
-    assert len(text) < 5 << 20  # each byte is shown in four
+    assert len(text) < 5 << 20  # each byte is shown as four characters
 
 
 def test_output_that_cannot_be_written_is_an_error(folder):

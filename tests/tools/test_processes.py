@@ -1,4 +1,4 @@
-"""How programs are started, told of, limited and ended."""
+"""Programs are started, limited and ended, and their outcome is reported."""
 
 import json
 import os
@@ -20,7 +20,7 @@ pytest_plugins = ["support.programs"]
 
 
 def alive(pid: int) -> bool:
-    """A zombie is dead: it only waits for its parent to notice."""
+    """Return whether a process runs; a zombie counts as dead, since it only waits for its parent."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -166,7 +166,7 @@ def test_launcher_ends_silently_when_its_parent_is_gone(folder):
 
 
 def test_memory_limit_applies_to_written_memory_not_to_addresses(folder):
-    script = "import mmap; mmap.mmap(-1, 1 << 30, mmap.MAP_PRIVATE, 0)"  # reserved, no access
+    script = "import mmap; mmap.mmap(-1, 1 << 30, mmap.MAP_PRIVATE, 0)"  # reserved, without access
     assert python(folder, script, memory_limit_bytes=128 << 20).code == 0
 
 
@@ -201,7 +201,7 @@ def test_program_runs_on_the_given_cpus(folder):
 
 
 def test_threads_run_programs_in_parallel(tmp_path):
-    """Each program waits for the others: one after the other, the first would wait for ever."""
+    """Each program waits for the two others: programs that ran one after another would never end."""
     codes: dict[int, int] = {}
 
     def work(number: int) -> None:
@@ -230,7 +230,7 @@ def test_launcher_that_is_killed_while_a_program_runs_is_an_error_and_the_progra
     killer.start()
     with pytest.raises(OSError, match="launcher process was killed"):
         run(Command((SHELL, "-c", "sleep 60 & echo $! $$; sleep 60"), folder, stdout="pids"))
-    assert gone(written_pids(folder / "pids", 2))  # with what it had started
+    assert gone(written_pids(folder / "pids", 2))  # the program, and what it had started
     assert shell(folder, "exit 6").code == 6
 
 

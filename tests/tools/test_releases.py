@@ -1,4 +1,7 @@
-"""Releases are fetched whole or not at all, once, and used offline: with the real pip, from an index of tiny wheels."""
+"""Releases are downloaded completely or not at all, once, and are then used without the network.
+
+The real pip reads an index of tiny wheels.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +132,7 @@ def test_doit_lists_and_removes_toolchains(index: Index, tmp_path: Path) -> None
     for word in ("9.9.0rc20990102", "0123456789ab", found.digest, "MiB"):
         assert word in line
     sizes = [line for line in given.out.splitlines() if re.search(r"^\S+ .* \d[\d.]* [KM]iB ", line)]
-    assert [line.split()[0] for line in sizes] == ["current", "9.9.0"], given.out  # this one fetched just now
+    assert [line.split()[0] for line in sizes] == ["current", "9.9.0"], given.out  # the command fetched 9.9.0 again
     assert "9.9.0" not in removed.out
     assert "toolchain '9.9.0' was not fetched" in again.err
     assert "there is no such release for this machine" in unknown.err
@@ -137,7 +140,7 @@ def test_doit_lists_and_removes_toolchains(index: Index, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_a_real_release_is_fetched_used_offline_and_removed(tmp_path: Path) -> None:
-    """Needs the network, and 350 MB."""
+    """This test needs the network and downloads 350 MB."""
     project = Project.make(tmp_path / "project", sweep(target="vmvx", m=8))
 
     first = project.doit("verify", "iree=3.12.0")

@@ -1,4 +1,4 @@
-"""Why samples of instructions cannot be taken, in one error with a hint."""
+"""A missing `perf` or a missing permission to take samples is reported in one error with a hint."""
 
 from __future__ import annotations
 

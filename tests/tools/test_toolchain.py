@@ -1,4 +1,4 @@
-"""Which compiler a word names, and what it is asked before any case runs."""
+"""`iree=` names one toolchain, whose version, devices and CPU are read before any case runs."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ from dispatchflow.tools.limits import Limits
 pytest_plugins = ["support.project"]
 
 STARTS = 'case "$*" in --version) "$0.program";; esac\n'
-"""A script that starts no program of its own cannot be identified."""
+"""The part of a script that starts a program; a compiler's script that starts none is refused."""
 SAYS = STARTS + 'case "$*" in --version) echo IREE compiler version {version} @ 0123abcd; exit;; esac\n'
 HANGS = "/usr/bin/setsid /bin/sleep 301 & /bin/sleep 302"
 EATS = f"exec {sys.executable} -I -S -c 'x = [bytearray(1 << 20) for _ in range(1 << 20)]'"
@@ -33,7 +33,7 @@ MEMORY = (
 
 
 def environment(root: Path, version: str = "3.9.9", more: str = "", tool: str = "", python: str = "python3.9") -> Path:
-    """With a compiler and tools that are scripts."""
+    """Return `root` as a Python environment whose compiler and tools are scripts."""
     place = root / "lib" / python / "site-packages"
     (place / "iree/compiler/_mlir_libs").mkdir(parents=True)
     (place / "iree/_runtime_libs").mkdir(parents=True)
@@ -72,7 +72,7 @@ def test_newest_python_with_iree_in_an_environment_is_taken(order, store, tmp_pa
     ],
 )
 def test_a_build_tree_may_report_less_than_a_release(says, version, revision, store, tmp_path):
-    """IREE_RELEASE_VERSION and IREE_RELEASE_REVISION are embedded where its build was told to."""
+    """IREE's build embeds IREE_RELEASE_VERSION and IREE_RELEASE_REVISION only if it is configured to."""
     printed = f"echo IREE \\(https://iree.dev\\): && echo '  ' IREE compiler version {says} && echo '  ' LLVM version 24.0.0git"
     (tmp_path / "build/tools").mkdir(parents=True)
     write_script(tmp_path / "build/tools/iree-compile", STARTS + printed)

@@ -1,4 +1,7 @@
-"""A program beside a capture: each may end first, fail or hang. The capture's tool is a script here."""
+"""A traced program and the tool that captures its trace may each end first, fail or hang.
+
+The capturing tool is a script here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vulkan by lavapipe: cases are right on it, and how it is had."""
+"""Cases run correctly on Vulkan by lavapipe, a software driver that the tests download."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from support.tools import environment, write_script
 
 @pytest.fixture(scope="session")
 def vulkan() -> dict[str, str]:
-    """The environment in which there is a Vulkan device: lavapipe, downloaded beside this checkout."""
+    """Return the environment in which lavapipe, downloaded beside this checkout, is a Vulkan device."""
     try:
         return lavapipe.environment(REPOSITORY / ".lavapipe")
     except lavapipe.Unavailable as error:
@@ -26,11 +26,11 @@ def test_vulkan_is_verified_and_measured(vulkan, tmp_path):
     outcome = project.doit("protocol=fast", **vulkan)
     rows = project.rows()
     assert outcome.code == 0, str(outcome)
-    assert len(rows) == 1  # threads are none of its axes
+    assert len(rows) == 1  # cases for Vulkan have no number of threads
     assert {row["verification"] for row in rows} == {"within bound"}
     assert all(row["median_ns"] > 0 and row["device"].startswith("vulkan://") for row in rows)
     assert all(0 < row["percent_of_peak"] < 100 for row in rows)  # the device was calibrated
-    # Its own anchors, which run there. A row shows them only where blocks are enough for an interval.
+    # The target's own anchors ran on the device. A row shows them only if there are enough blocks for an interval.
     session = (
         "select conditions ->> '$.session.anchors_ns' from measurement where ingredients ->> '$.protocol' like 'fast%'"
     )
@@ -110,7 +110,7 @@ func.func @main(%x: tensor<4x8xf64>) -> tensor<4x8xf64> {
 COMPILED_FOR_CPU = """\
 select ingredients ->> '$.flags' from record
 where stage = 'compile' and ingredients ->> '$.flags' like '%backends=llvm-cpu%' """
-"""The flags of the compiles for the reference, of the complete module and of its site."""
+"""A query of the flags of the two compiles for the reference: the complete module and its site."""
 
 VULKAN = {
     "matmul": ({"shape": "33x65x40", "layout": "tt,tn,nt,nn", "accumulate": "no,yes"}, 8),
@@ -134,7 +134,7 @@ def test_operations_are_right_on_vulkan(operation, vulkan, tmp_path):
         json.loads(facts)["verification"]
         for (facts,) in project.query("select facts from record where stage = 'verify'")
     ]
-    assert verified == ["within bound"] * count  # bit by bit on exact inputs, where it has such
+    assert verified == ["within bound"] * count  # exact inputs, if any, are compared bit by bit
 
 
 def test_lavapipe_is_its_libraries_and_their_dependencies():
