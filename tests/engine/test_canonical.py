@@ -1,4 +1,4 @@
-"""Each value has one spelling in bytes, and no other value has the same; digests and forms are made of it."""
+"""Each value has one canonical spelling in bytes, and no two values share a spelling."""
 
 import struct
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ VALUES = st.recursive(
 
 
 def strict(value):
-    """The value with its types, so that 1, True and 1.0 are not equal, as they are to Python."""
+    """Return the value with its types, because 1, True and 1.0 are equal in Python."""
     if isinstance(value, tuple):
         return ("tuple", tuple(map(strict, value)))
     if isinstance(value, Mapping):
@@ -31,7 +31,7 @@ def strict(value):
 
 
 def decoded(content: bytes):
-    """Decode canonical bytes without a schema: values that can be decoded have different bytes."""
+    """Decode canonical bytes without a schema, which shows that different values have different bytes."""
     value, rest = _next(content)
     assert rest == b""
     return value
@@ -119,7 +119,7 @@ def test_the_key_of_a_form_is_the_key_of_its_ingredients(strings, rest):
         return {"a": strings, "b": {"%s": rest}, "c": 7}
 
     form = Form("kind", ingredients)
-    for found in (strings, [text[::-1] for text in strings]):  # the second time by the template of the first
+    for found in (strings, [text[::-1] for text in strings]):  # the second key reuses the template of the first
         assert form.key(*found) == key_of("kind", ingredients(*found))
 
 
@@ -138,7 +138,10 @@ def test_a_form_completed_with_strings_gives_the_key_of_all_strings(first, middl
 
 
 def test_contents_with_colliding_xxh3_digests_have_different_digests():
-    """Its secret is public: a lane whose low half equals the secret's adds nothing, whatever the high half is."""
+    """XXH3's secret is public, so contents with equal XXH3 digests can be written on purpose.
+
+    A lane whose low half equals the secret's contributes nothing, whatever its high half is.
+    """
     secret = bytes.fromhex("b8fe6c3923a44bbe7c01812cf721ad1c")
 
     def content(first: int, second: int) -> bytes:

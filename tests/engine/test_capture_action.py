@@ -1,4 +1,4 @@
-"""The key of a capture, and which sites it has."""
+"""The key of a capture holds all that decides its bytes; its sites are those that a call may launch."""
 
 from __future__ import annotations
 

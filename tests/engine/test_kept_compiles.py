@@ -1,4 +1,4 @@
-"""Compiles that are kept for all tests (`tests/support/compiled.py`) are reused only for the same input."""
+"""Compiles kept for all tests (`tests/support/compiled.py`) are reused only for the same input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Compiler:
         return Outcome(self.code, False, 1.5, 1.25, 1000)
 
     def made(self, scratch: Path, text: str = "a", argv: tuple[str, ...] = ARGV, digest: str = "d") -> Any:
-        """Its outcome and files."""
+        """Return the outcome and the files of a compile, which `compiled.keeping` may have kept."""
         scratch.mkdir()
         (scratch / "module.mlir").write_text(text)
         resolver = SimpleNamespace(toolchain=SimpleNamespace(digest=digest), environment={"LC_ALL": "C"})

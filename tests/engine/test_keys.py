@@ -1,4 +1,4 @@
-"""What enters the key of each action, and what does not."""
+"""The key of each action contains all that decides its outputs, and nothing else."""
 
 from dataclasses import dataclass
 from importlib import import_module

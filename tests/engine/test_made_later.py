@@ -1,4 +1,4 @@
-"""The records that a clean keeps with the stages of a case."""
+"""`doit store clean` keeps the records that this version made from the stages of a case."""
 
 from __future__ import annotations
 

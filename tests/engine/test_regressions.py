@@ -21,7 +21,7 @@ WORDS = "[[known_failure]]\nmatch = 'matmul_*'\nmessage = 'never'\nreason = 'kno
 
 @pytest.fixture
 def recorded(records, resolver_of, case_of):
-    """Record how a stage of the case went with a toolchain; all stages before it went well."""
+    """Return a function that records whether a stage of the case passed; the stages before it passed."""
     records.remember("toolchain:old", json.dumps({"digest": OLD.digest, "version": "3.12.0", "runtime_digest": "old"}))
 
     def record(stage, ok, **changed):
@@ -49,7 +49,7 @@ def recorded(records, resolver_of, case_of):
 
 @pytest.fixture
 def failure(resolver_of, case_of):
-    """(known, why) of the case that fails."""
+    """Return a function that returns whether the case's failure is known, and the failure's reason."""
 
     def find(stage, releases=""):
         entries = parse(f"{WORDS}stage = '{stage}'\ntoolchain = '{releases}'\n", PurePath("a.toml"))
@@ -69,7 +69,7 @@ def test_failure_that_passed_with_another_toolchain_is_a_regression(stage, recor
     assert failure(stage) == (True, "never")
     recorded(stage, True, toolchain=OLD)
     assert failure(stage) == (False, "regression: passed with 3.12.0; never")
-    assert failure(stage, ">=3.13") == (True, "never")  # which says that 3.12 passes
+    assert failure(stage, ">=3.13") == (True, "never")  # the entry says that 3.12 passes
 
 
 @pytest.mark.parametrize("stage", ["compile", "verify"])

@@ -1,4 +1,4 @@
-"""A result that was never written, or differs from call to call, is reported, whatever it is compared with."""
+"""A result that is not written, or differs between calls, is reported whatever it is compared with."""
 
 import re
 
@@ -56,7 +56,7 @@ func.func @main(%x: tensor<262144xf32>) -> tensor<256xf32> {
   return %y : tensor<256xf32>
 }
 """
-# What lies in memory that nobody wrote: zeros of a new process, and what the debug allocator fills with.
+# Memory that nobody wrote holds zeros in a new process, and 0xCD from the debug allocator.
 ZEROS = np.concatenate([np.full((32, 40), 2), np.zeros((1, 40))])
 POISON = np.concatenate([np.full((32, 40), 2, "i1"), np.full((1, 40), 0xCD, "u1").view("i1")])
 ONCE = sweep(operation="module", file=["u.mlir", "f.mlir"], m=None, n=None, k=None, threads=[1, 2])
@@ -136,7 +136,7 @@ def test_unwritten_bare_number_is_reported_although_it_is_right(tmp_path):
 
 
 def test_result_that_differs_between_calls_is_mistrusted_if_all_are_right_and_wrong_if_one_is_wrong(tmp_path):
-    """The tool counts its calls in the last result's last byte: within rtol = 1, or not."""
+    """A wrapper of the tool writes its call count into the result, which is right only with rtol=1."""
     spec = sweep(
         operation="module", file="f.mlir", inputs="33x40xf32=1", expected="twos.bin", rtol=1.0, m=None, n=None, k=None
     )

@@ -1,4 +1,4 @@
-"""What a site is compared with: the key of the comparison, and undefined elements."""
+"""The key of a site's comparison holds all that decides it, and undefined elements become zeros."""
 
 from __future__ import annotations
 

@@ -14,7 +14,10 @@ THIRD = Digest("digest-of-a-third-runtime")
 
 @pytest.fixture
 def compiled(case_of, records, resolver_of):
-    """A case of size m that was compiled, and whose data are made; measured by this runtime, if one is given."""
+    """Return a function that records the compile and the data of a case of size m.
+
+    It also records a measurement with `runtime`, if one is given.
+    """
 
     def make(runtime=None, m=4):
         case, resolver = case_of(threads=1, m=m), resolver_of()
@@ -37,7 +40,10 @@ def compiled(case_of, records, resolver_of):
 
 @pytest.fixture
 def verified(records, resolver_of):
-    """Record a verdict on a case's code, as the executor does: under the key that its chain has now."""
+    """Return a function that records a verdict on a case's code, as the executor does.
+
+    The record has the key that the case's chain has now.
+    """
 
     def make(case, runtime, ok, **words):
         resolver = resolver_of(toolchain=replace(TOOLCHAIN, runtime_digest=runtime))
@@ -55,7 +61,7 @@ def test_code_is_verified_again_if_it_is_measured_now_and_not_if_it_is_reused(co
     for case in (reused, never):
         verified(case, OTHER, ok=True)
     resolver = resolver_of()
-    assert resolver.chain(never)["verify"].state == "made"  # `verify` alone was asked for
+    assert resolver.chain(never)["verify"].state == "made"  # no measurement was asked for
     resolver.asked_to_measure = {never: None, reused: None}
     step = resolver.chain(never)["verify"]
     assert (step.state, step.why) == (

@@ -1,4 +1,4 @@
-"""`Replay`: which answers are kept and replayed, and what invalidates an answer."""
+"""`Replay` keeps and replays the answers of command lines, until something they depend on changes."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_only_the_newest_answers_stay(root: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("dispatchflow.project.replay._ANSWERS", 3)
     for number in range(5):
         asked(root, str(number)).keep(0, "text")
-        time.sleep(0.01)  # a file's time has the grain of the kernel's clock
+        time.sleep(0.01)  # file times have the resolution of the kernel's clock
     assert [asked(root, str(number)).answer_if_unchanged() is not None for number in range(5)] == [
         False,
         False,
@@ -154,7 +154,7 @@ def test_a_changed_module_of_dispatchflow_is_noticed(root: Path, monkeypatch: py
 
 
 def test_dot_dot_after_a_link_is_resolved_at_the_link_s_target(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`st/link/..` is `elsewhere`, not `st`, where equal files lie."""
+    """`st/link/..` is `elsewhere` and not `st`, which has the same files."""
     monkeypatch.chdir(root)
     for folder in (root / "st", root / "elsewhere"):
         (folder / "more").mkdir(parents=True)

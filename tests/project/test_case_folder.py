@@ -49,12 +49,12 @@ def test_the_view_and_explain_follow_a_case_back_to_an_earlier_state(tmp_path: P
         assert f"also in {folder}:" in explained
     assert "nothing to do" in outcome.out
 
-    elsewhere = project.copy(tmp_path / "elsewhere")  # the same store, a view of its own
+    elsewhere = project.copy(tmp_path / "elsewhere")  # the same store, but its own build/
     multiplied_by(2, project)
     _, folder = multiplied_by(2, elsewhere, DISPATCHFLOW_STORE=str(project.store))
     assert "dense<2." in (folder / "module.mlir").read_text()
 
     (project.root / "specs/m.mlir").write_text(MODULE.format(3))
-    explained = project.doit("explain", "verify:*").out  # known, but the view is of the run before
+    explained = project.doit("explain", "verify:*").out  # known, but build/ is of the run before
     assert "also in" not in explained
     assert "does not show this state; a run with the same words" in explained

@@ -1,4 +1,4 @@
-"""A compile that gives other bytes than before is reported, and its code is verified before it is measured."""
+"""A compile whose bytes changed is reported, and its code is verified before it is measured."""
 
 from __future__ import annotations
 

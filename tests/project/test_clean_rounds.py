@@ -1,4 +1,4 @@
-"""Runs and cleans of one store at once, in many rounds."""
+"""Runs and cleans of one store at the same time do not disturb each other, in many rounds."""
 
 from __future__ import annotations
 

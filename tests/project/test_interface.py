@@ -1,4 +1,4 @@
-"""The functions of `import dispatchflow`, as far as they need no tool."""
+"""The functions of `import dispatchflow` are tested here, except for what needs IREE's tools."""
 
 from __future__ import annotations
 

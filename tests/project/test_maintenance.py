@@ -1,4 +1,4 @@
-"""`doit store`, as a user calls it, with the real compiler: what it shows, finds and removes, also beside runs."""
+"""`doit store` shows, checks and cleans a store of the real compiler's files, also beside runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOKING = ("store", "plan", f"explain profile:{NAME}", "list -s profile:*", "rep
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The usual project, but on a machine without known ceilings: its store has the calibration kernels."""
+    """Return a measured project whose store also has calibration kernels: its cache had no ceilings."""
     folder = tmp_path_factory.mktemp("calibrated")
     project = Project.make(folder / "project", SMALL)
     outcome = project.doit("protocol=fast", "profile:matmul_*", DISPATCHFLOW_CACHE=str(folder / "cache"))
@@ -69,7 +69,8 @@ def test_after_a_clean_everything_is_compiled_and_nothing_measured(copied: Proje
     for words in LOOKING:
         looked = copied.doit(*words.split())
         assert looked.code == 0, looked
-        # The times of emit and compile are gone with their records; `plan` asks for std, and fast was measured.
+        # The times of emit and compile went with their records. `plan` estimates the protocol std, but only fast was
+        # measured.
         assert (
             words != "plan" or "no estimate for emit, compile, profile: no earlier run recorded a time" in looked.out
         ), looked
@@ -210,7 +211,7 @@ def test_a_check_removes_damaged_objects_and_the_next_run_builds_them_again(copi
     assert f"object {digest} (compile of " in outcome.out
     assert "is damaged: removed" in outcome.out
     assert f"object {missing} (inputs of " in outcome.out
-    # Not every run does: what calibration compiled is made by one that calibrates.
+    # Not every run builds it again: a calibration kernel is compiled only by a run that calibrates.
     assert "is missing: removed; a run that needs it builds it again" in outcome.out
     assert f"{part} cannot be read" in outcome.out
     assert outcome.out.splitlines()[-1] == "3 wrong"
@@ -230,7 +231,7 @@ def test_a_damaged_database_of_records_is_reported(copied: Project) -> None:
     assert f"WRONG     {copied.store / 'records.sqlite'}: " in outcome.out
     assert "move that file away" in outcome.out
     files = objects(copied)
-    for word in ("keep=0", "keep=referenced", "dry=yes"):  # the objects that they no longer name would be removed
+    for word in ("keep=0", "keep=referenced", "dry=yes"):  # else a clean would remove objects still in use
         outcome = copied.doit("store", "clean", word)
         assert outcome.code == 2 and "the records cannot be read" in outcome.err, str(outcome)
     assert objects(copied) == files
@@ -264,7 +265,7 @@ def test_a_clean_waits_for_a_run_and_takes_nothing_from_it(copied: Project, tmp_
     held, let = tmp_path / "held", tmp_path / "let"
     script = f'case "$*" in "- "*) touch {held}; while ! [ -e {let} ]; do sleep 0.05; done;; esac\nexec "$real" "$@"'
     path = toolchain(tmp_path / "iree", iree_compile=script)
-    copied.doit("toolchains", PYTHONPATH=path)  # remembered: no other compile will be held up
+    copied.doit("toolchains", PYTHONPATH=path)  # the toolchain is known now: only a case's compile waits for `let`
     held.unlink(missing_ok=True)
     run = copied.start("verify", PYTHONPATH=path)
     assert wait_until(held.exists)

@@ -1,4 +1,4 @@
-"""Which target the sites of a case are compared with."""
+"""A case's sites are compared with those of another target, by default llvm-cpu or vmvx."""
 
 from __future__ import annotations
 

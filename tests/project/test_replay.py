@@ -1,4 +1,4 @@
-"""A command line with nothing to do is replayed only while nothing has changed on which its answer depends."""
+"""A finished command line is replayed only while nothing that its answer depends on changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PYTHON = "lib/python3.9/site-packages"
 
 
 class Idle:
-    """A project with nothing to do, whose kept answer is replaced by a word, so that a replay shows."""
+    """A project with nothing to do, whose kept answer is replaced by `TOLD`, which only a replay prints."""
 
     def __init__(self, project: Project, *words: str) -> None:
         self.project, self.words = project, words
@@ -43,7 +43,7 @@ class Idle:
             if self.told():
                 return
             for path in (self.project.store / "answers").glob("*"):
-                with contextlib.suppress(ValueError):  # one that was damaged
+                with contextlib.suppress(ValueError):  # an answer that a test damaged
                     answer = json.dumps({**json.loads(path.read_text().partition("\n")[2]), "said": TOLD})
                     path.write_text(f"{digest_of(answer.encode())}\n{answer}")
         raise AssertionError("never told again")
@@ -55,7 +55,7 @@ def _measured(root: Path) -> None:
     (project.root / "specs/echo.mlir").write_text(MODULE)
     project.add('[[sweep]]\noperation = "module"\nfile = "echo.mlir"\nthreads = 1\n')
     project.add(sweep(m=16), "less.toml")
-    # The linked tools make no toolchain of their own: their bytes are the same.
+    # The tools are links to the real ones, so the bytes and hence the toolchain's digest are the same.
     toolchain(root / "tools" / PYTHON)
     assert project.doit("protocol=fast", f"iree={root / 'tools'}").code == 0
 
@@ -173,7 +173,7 @@ IDLE = {
     "units",
     "workload",
 }  # fmt: skip
-"""Our modules that an idle run imports. Each costs every idle run up to 2 ms: one more needs a reason, one less none."""
+"""The modules of dispatchflow that an idle run imports; each takes up to 2 ms, so add few."""
 
 
 def _ours(imported: set[str]) -> set[str]:
@@ -181,7 +181,7 @@ def _ours(imported: set[str]) -> set[str]:
 
 
 def test_an_idle_run_imports_few_of_our_modules(tmp_path: Path) -> None:
-    """No tools are needed for this one: its answer is given."""
+    """This test needs no tools: it gives the answer."""
     (tmp_path / "dodo.py").write_text(DODO)
     lines = (
         "import sys",
@@ -214,7 +214,7 @@ main()
 
 @pytest.fixture
 def with_own(idle: Idle) -> Iterator[Idle]:
-    """A project whose dodo.py also defines own tasks and imports a module."""
+    """Yield a project whose dodo.py also defines tasks of the user and imports a module."""
     dodo, helper = idle.project.root / "dodo.py", idle.project.root / "helper.py"
     helper.write_text("")
     dodo.write_text(OWN)

@@ -1,4 +1,4 @@
-"""What `doit import` refuses before any code of the user's runs."""
+"""`doit import` refuses wrong files and missing packages before it runs code of the user."""
 
 import pytest
 
