@@ -1,4 +1,4 @@
-"""A case that a backend does not compile with its default configuration is a known failure; others are not."""
+"""A case with the default tuning is a known failure if and only if its backend does not compile it."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from dispatchflow.tunings import TUNINGS
 
 (DEFAULT,) = TUNINGS["default"].expand({})
 
-# On both sides of each rule: target, operation, types, shape, layout, whether it compiles.
+# Cases on both sides of each known failure's rule: target, operation, types, shape, layout, whether it compiles.
 COMPILED = [
     ("vulkan", "attention", "f32", "1x4x4x4x4", None, False),
     ("metal", "attention", "f16", "1x4x4x4x4", None, False),
@@ -35,9 +35,9 @@ COMPILED = [
 ]
 
 _NAMED = [name for name in TARGETS if name.startswith("vulkan-") and name != "vulkan-rdna3"]
-"""Named Vulkan GPUs, which compile what the compiler's default does not; one is among `COMPILED`."""
+"""The named Vulkan GPUs but the one in `COMPILED`; they compile what the default GPU does not."""
 
-# Convolutions as products: their options beside the rest.
+# Convolutions that are compiled as products, with their options.
 CONVOLUTIONS = [
     ("vulkan", "conv2d", "f16_f32", "1x2x2x12x16x1x1", "nhwc_hwcf", {}, False),
     ("vulkan", "conv2d", "f16_f32", "1x2x2x12x16x1x1", "nchw_fchw", {}, True),
@@ -55,7 +55,7 @@ CONVOLUTIONS = [
     ("metal", "quantized_conv2d", "i8", "1x2x2x6x8x1x1", "nhwc_hwcf", {}, True),
 ]
 
-# What follows a sum: of a single element, and not.
+# Operations that continue after a sum: with a result of a single element, and of more.
 EPILOGUES = [
     ("llvm-cpu", "matmul", "f32", "1x1x16", "tt", {"epilogue": "bias"}, False),
     ("cuda-sm_80", "batch_matmul", "f16", "1x1x1x1", None, {"epilogue": "residual"}, False),

@@ -1,4 +1,4 @@
-"""`program_digest` and `data_digest` of rows identify a computation and its data, whoever computes it."""
+"""A row's `program_digest` identifies the computation, whatever target, tuning or library runs it."""
 
 import pytest
 

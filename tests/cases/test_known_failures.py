@@ -1,4 +1,4 @@
-"""Known failures: the words of an entry, and what a run, `plan` and `known` print about them."""
+"""Entries of known failures are parsed and matched, and a run, `plan` and `known` print them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_entries_are_a_list_of_tables() -> None:
         (">=3.9, <3.12", "3.12.0", False),
         ("==3.12", "3.12.0", True),
         ("<3.11", "20241104.1068", True),  # a date is older than all releases
-        (">=3.11", "", True),  # a build tree that says nothing is newer
+        (">=3.11", "", True),  # a build tree without a version counts as newer
     ],
 )
 def test_an_entry_holds_for_the_releases_of_its_range(toolchain: str, version: str, holds: bool) -> None:
@@ -108,7 +108,7 @@ TILED = "conv_tile_and_decompose_0x8x32x32_1x1x8x32_1x1x8"
     ],
 )
 def test_shipped_entries_cover_no_case_that_compiles_as_requested(words, covered: bool) -> None:
-    """Seen with IREE 3.13: cases that fail with `configuration ignored`, and similar cases that do not."""
+    """The cases were compiled with IREE 3.13; those with `covered` failed as `configuration ignored`."""
     options = words[-1] if isinstance(words[-1], dict) else {}
     case = made(*words[:4], "llvm-cpu", **options)
     known = KnownFailures(known_failures.shipped(), "3.13.0", lambda log: "")
@@ -132,7 +132,7 @@ def test_match_is_patterns_over_features_of_the_targets_cpu(patterns: str, cover
 
 @pytest.mark.iree
 def test_a_failure_known_for_one_kind_of_cpu_is_not_known_for_another(tmp_path) -> None:
-    """Rows of i4 are a known failure with AVX-512; AVX2 code of the same case compiles, and is an ordinary case."""
+    """Rows of i4 are a known failure with AVX-512; the same case compiles to AVX2 code."""
     words = ("m=33", "n=48", "k=128", "dtype=i4", "threads=1", "compile")
     project = Project.make(tmp_path / "p")
     old = project.doit("target=llvm-cpu-x86-64-v4", *words)
@@ -198,7 +198,7 @@ def test_a_row_names_its_known_failure(tmp_path) -> None:
     [({"message": '"another"'}, 1), ({"stage": '"verify"'}, 1), ({"toolchain": '"<3.0"'}, 1), ({}, 0)],
 )
 def test_a_failure_with_another_message_is_not_known(words: dict[str, str], code: int, tmp_path) -> None:
-    """The log is searched too: the reason leaves out who said it."""
+    """The log is searched too, because the reason omits the tool's name, which the entry's message has."""
     entry = text(**{"message": '"iree-compile: for the --iree-opt-level option"'} | words)
     spec = sweep(m=8, n=8, k=8, flags="--iree-opt-level=O9")
     project = Project.make(tmp_path / "p", spec + entry)

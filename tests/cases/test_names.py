@@ -68,7 +68,7 @@ def test_cases_with_equal_names_are_equal(one, other):
 
 @given(CASES, st.data())
 def test_each_field_of_a_case_shows_in_its_name(case, data):
-    """Compare cases that differ in one field only: random pairs differ in all fields."""
+    """Random pairs of cases differ in all fields; the pairs compared here differ in one."""
     operation, tuning = case.operation, case.tuning
     other = data.draw(CASES)
     field = data.draw(
@@ -88,8 +88,11 @@ def test_each_field_of_a_case_shows_in_its_name(case, data):
 
 
 def test_names_of_all_combinations_are_distinct():
-    """Any three types with each other, as operands or as an operand, accumulator and result; and few types, whose words
-    end in each other, with all of what stands beside them."""
+    """Names are distinct for all triples of types, and for types whose words end in each other.
+
+    A triple has the two operands and the accumulator, or an operand, the accumulator and the result. Types such as f16
+    and bf16 are combined with all shapes, layouts and numbers of threads.
+    """
     shapes = [(1, 11, 1), (11, 1, 1), (1, 1, 11), (111, 1, 1)]
     alike = [ElementType.F16, ElementType.BF16, ElementType.I8]
     three = [*product(ElementType, repeat=3)]

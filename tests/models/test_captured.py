@@ -1,4 +1,4 @@
-"""What a call captured, from the slots that its function returned."""
+"""The tensors and sizes that a call captured are read from the slots that its function returned."""
 
 from __future__ import annotations
 

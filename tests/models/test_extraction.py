@@ -1,4 +1,4 @@
-"""Extracted sites as sweeps: their inputs, files and names; and the text of a bundle."""
+"""Extracted sites become sweeps with inputs, files and names, and a bundle has a spec and a script."""
 
 import struct
 import subprocess

@@ -14,8 +14,9 @@ from dispatchflow.models import extraction
 
 pytestmark = pytest.mark.iree
 
-# Global optimization rewrites this product with a strided input: to a slice, and a product that the compiler tiles
-# otherwise. A program can have one after this phase, for example the shortcuts of ResNet-50 (IREE 3.13).
+# Global optimization rewrites this product with a strided input into a slice and a product, which the compiler tiles in
+# another way. A program can have such a product after that phase, for example in the shortcuts of ResNet-50 (IREE
+# 3.13).
 PROGRAM = """
 !a = !iree_tensor_ext.dispatch.tensor<readonly:tensor<16x28x28xf32>>
 !b = !iree_tensor_ext.dispatch.tensor<readonly:tensor<32x16xf32>>
@@ -86,4 +87,4 @@ def test_no_phase_before_flow_changes_an_extracted_dispatch_again(tmp_path: Path
     assert [argument["type"] for argument in module["arguments"]] == ["tensor<16x28x28xf32>", "tensor<32x16xf32>"]
     own = configured(tmp_path, "program.mlir", FORMED)
     assert "distribution" in own and configured(tmp_path, "0.mlir", FORMED) == own
-    assert configured(tmp_path, "0.mlir") != own  # by all phases; if it is equal, no phase changes the dispatch now
+    assert configured(tmp_path, "0.mlir") != own  # all phases ran; if this fails, no phase changes the dispatch now

@@ -1,4 +1,4 @@
-"""Which sites are wrong, and how a report says so."""
+"""A report names the wrong sites of a program and the sites that were not compared."""
 
 from __future__ import annotations
 

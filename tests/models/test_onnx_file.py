@@ -1,4 +1,4 @@
-"""What a plan reads of an ONNX file, without the package."""
+"""A plan reads the function's name and the weight files of an ONNX file without the onnx package."""
 
 import pytest
 from support.onnx_bytes import field, model, node, tensor
@@ -24,7 +24,7 @@ def test_weights_in_other_files_are_found_in_initializers_constants_and_inner_gr
     graph = field(5, tensor("a/w.bin")) + field(5, tensor("a/w.bin")) + node(field(5, tensor("constant.bin")))
     content = model(graph + node(field(6, inner)) + node(field(11, field(5, tensor("branch.bin")))))
     assert onnx_file.weight_files(content) == ["a/w.bin", "constant.bin", "inner.bin", "list.bin", "branch.bin"]
-    assert onnx_file.weight_files(content[:-40]) == []  # cut off: the graph is not whole
+    assert onnx_file.weight_files(content[:-40]) == []  # cut off: the graph is incomplete
 
 
 def test_weights_in_the_model_file_itself_name_no_other_file():

@@ -1,4 +1,4 @@
-"""Which node the compiler cannot lower."""
+"""The node that the compiler cannot lower is found by the location of the compiler's error."""
 
 from dispatchflow.models.onnx_nodes import blamed
 

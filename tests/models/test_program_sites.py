@@ -1,4 +1,4 @@
-"""Sites of compiled programs: the verified code has them, each is tagged once, and their operations are the user's."""
+"""The sites of a program are those of the verified code, with the operations that the user wrote."""
 
 import os
 
@@ -154,14 +154,14 @@ def workspace_of(folder, target, **programs):
 
 
 def made(folder, target, **programs):
-    """The program of each module, and the records of its compile and its provenance."""
+    """Return the program of each module and the record of its provenance, by the module's name."""
     executor = (workspace := workspace_of(folder, target, **programs)).executor
     found = {}
     for case in workspace.plan.cases:
         compiled, record = executor.compile(case), provenance.of_case(executor, case)
         assert compiled is not None and compiled.ok, compiled and compiled.reason
         assert record is not None and record.ok, record and record.reason
-        assert provenance.of_case(executor, case).at == record.at  # made once
+        assert provenance.of_case(executor, case).at == record.at  # the second call reuses the record
         found[case.operation.title] = provenance.program_of(executor, record.outputs), record
     return found
 
@@ -182,7 +182,7 @@ FEW = ("two", "loops", "loaded", "dynamic")
     ],
 )
 def test_sites_of_the_verified_code_have_the_operations_that_the_user_wrote(tmp_path, target, names):
-    """A record is only made if the tagged code is the case's own, and each launch has at most one tag."""
+    """A record is `ok` only if the tagged code is the case's own and each launch has one tag at most."""
     found = made(tmp_path, target, **{name: PROGRAMS[name] for name in names})
 
     assert found.keys() == set(names)

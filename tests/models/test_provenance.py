@@ -1,4 +1,4 @@
-"""Source operations of sites, from small facts: locations are believed only where they cannot be a neighbour's."""
+"""Sites have source operations by location or data flow; a neighbor's location is not believed."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def node(kind, *uses, given=(), parent=1, results=1, symbol=None, name=None):
 
 
 def module(*nodes):
-    """A function `main` around these nodes, which begin with number 2."""
+    """Return the nodes of a module whose function `main` has these nodes, numbered from 2."""
     return (
         Node("builtin.module", None, None, False, 0, (), ()),
         Node("func.func", 0, "main", False, 0, (), ()),
@@ -31,7 +31,7 @@ def moving(*origins):
 
 
 def stored(*origins):
-    """What is inside a dispatch that only copies, as recorded from a padded convolution of 3.13."""
+    """Return the body of a dispatch that only copies, as recorded from a padded convolution (IREE 3.13)."""
     around = "iree_tensor_ext.dispatch.tensor.load", "iree_tensor_ext.dispatch.tensor.store", "flow.return"
     return tuple(Computation(kind, origins, tensor="load" in kind) for kind in around)
 
@@ -41,7 +41,7 @@ def launch(number, at_load=False, function="main$async"):
 
 
 def program(source, flow, *bodies, launches=None):
-    """The program of dispatches with these operations, which are the nodes of `flow` of that kind, in order."""
+    """Return the program of dispatches with these bodies, in the order of the dispatches in `flow`."""
     places = [number for number, each in enumerate(flow) if each.kind == "flow.dispatch.workgroups"]
     formed = [Dispatch(place, body, (), ()) for place, body in zip(places, bodies, strict=True)]
     host = launches or [launch(number) for number in range(len(formed))]
@@ -198,7 +198,7 @@ MATMUL = Computation(
         ([Computation("iree_linalg_ext.attention", types=("tensor<4xf32>",))], None),
         ([Computation("tensor.pad", types=("tensor<?xf32>",))], 0),
         ([Computation("linalg.generic", (), ("tensor<?xf32>",), ("(d0) -> (d0)",), True, ADD)], None),
-        # A convolution's input has sums of dimensions: its filter and its result have each alone.
+        # A convolution's input is indexed by sums of dimensions; the filter and the result have each dimension alone.
         (
             [
                 Computation(

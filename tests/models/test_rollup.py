@@ -1,4 +1,4 @@
-"""Parts add up to the sites' times, to the ns."""
+"""The parts of a program add up to its sites' times, to the nanosecond."""
 
 import msgspec
 import pytest

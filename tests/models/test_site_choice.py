@@ -1,4 +1,4 @@
-"""The sites that a user names."""
+"""A user chooses sites by number or by kernel."""
 
 from __future__ import annotations
 

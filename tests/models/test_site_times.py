@@ -1,4 +1,4 @@
-"""The time of each site, and the parts of a call, which sum to it exactly."""
+"""Each site has a time, and the parts of a call sum exactly to the call's time."""
 
 import msgspec
 import pytest
@@ -59,7 +59,7 @@ def test_events_that_took_longer_than_the_calls_are_an_error():
 
 def test_launches_at_once_share_the_time():
     launches = [launch(0, 10), launch(4, 10), launch(4, 9), launch(20, 20)]
-    assert own_times(launches) == [4 + 2 + 1, 2, 1, 0]  # 5 ns of three, whose rest goes to the first two
+    assert own_times(launches) == [4 + 2 + 1, 2, 1, 0]  # three share 5 ns; the 2 ns left over go to the first two
 
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda pair: (pair[0], sum(pair))), max_size=8)
@@ -91,7 +91,7 @@ def test_parts_of_one_call_sum_exactly_and_are_off_by_less_than_1_ns(parts, call
 
 
 def recorded(calls, *buffers, commands=True):
-    """So many calls of a program that executes each of its command buffers once."""
+    """Return a recorder of calls of a program that executes each of its command buffers once per call."""
     recorder = Recorder()
     for _ in range(calls):
         for number, exports in enumerate(buffers, 1):
@@ -141,7 +141,7 @@ def test_the_time_at_load_is_that_of_the_launches_before_each_call():
     assert load_ns(made, times, recorded(3, ["c", "d"], ["a"]).profile(dropped=1), 3) is None
     assert load_ns(made, times, recorded(3, ["a"], ["c", "d"]).profile(), 3) is None  # not before the call
     assert load_ns(made, times, recorded(3, ["a"]).profile(), 3) is None
-    assert load_ns(made, times, recorded(4, ["c"], ["a"]).profile(), 3) is None  # no whole loads
+    assert load_ns(made, times, recorded(4, ["c"], ["a"]).profile(), 3) is None  # 4 launches are not 3 loads
 
 
 def test_a_call_without_dispatches_is_host_time_only():
