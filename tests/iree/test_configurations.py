@@ -1,5 +1,8 @@
-"""Reading back what the compiler did. The dumps in data/configurations are the compiler's own (3.13.0, one of 20241104), shortened to
-what a configuration is read from: CPU features, bindings and layouts are left out."""
+"""The configurations that the compiler applied are read from its dumps.
+
+The dumps in data/configurations were written by IREE 3.13.0, one by 20241104. CPU features, bindings and layouts, which
+are not read, are left out.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -85,7 +88,7 @@ def test_vmvx_has_a_pipeline_without_parameters():
 
 
 def test_an_encoding_that_copies_packed_nothing(case_of):
-    """As llvm-cpu makes it of types that it has no tiles for."""
+    """llvm-cpu writes such an encoding for types that it has no tiles for."""
     case, copy = (
         case_of(tuning="data_tiling"),
         AppliedExecutable("_encoding_0_encode_64x64xf64_to_64x64xf64", "Default", ()),
@@ -95,7 +98,7 @@ def test_an_encoding_that_copies_packed_nothing(case_of):
 
 
 def test_tunings_of_flags_only_are_checked_for_any_program():
-    """A user's module is no operation: these look at none."""
+    """These tunings do not look at the operation, which a user's module does not have."""
     for tuning in (tuning for family in TUNINGS.values() for tuning in family.expand({}) if not tuning.annotates):
         asked = tuning.requested(None)
         assert (tuning.ignored(None, read("default")) is None) == (asked is None), tuning.name
@@ -277,12 +280,13 @@ def test_configurations_requested_in_a_module_are_applied_as_often_unless_dispat
     assert configurations.unapplied(wanted, Applied((CPU, CPU))) == wanted[0]
     assert configurations.unapplied(wanted, Applied((GPU,))) == wanted[2]
     assert configurations.unapplied((), Applied(())) is None
-    # What asked may be gone; a dispatch that the compiler configured shows where it went.
+    # If the compiler removed operations, fewer of them get a configuration than requested it. This is an error only if
+    # a dispatch has none of the requested configurations.
     chosen = replace(CPU, translation="{enable_loop_peeling}")
     assert configurations.unapplied(wanted, Applied((GPU, CPU))) is None
     assert configurations.unapplied(wanted, Applied((GPU, CPU, CPU, chosen))) is None
     once = f"{wanted[2]} for 2 operations, of which 1 got it"
     assert configurations.unapplied(wanted, Applied((GPU, CPU, chosen))) == once
-    # Its pipeline elsewhere is not its pipeline.
+    # A dispatch with the requested pipeline but without the requested tiles does not count.
     elsewhere = replace(CPU, configurations=())
     assert configurations.unapplied(wanted, Applied((GPU, chosen, elsewhere))) == wanted[2]

@@ -1,4 +1,4 @@
-"""The CPU that is passed to the compiler, from what it printed on machines that hide features and on others."""
+"""The CPU that is passed to the compiler implies no feature that the machine hides."""
 
 import tomllib
 from pathlib import Path
@@ -24,7 +24,7 @@ def resolved(machine: str) -> HostCpu | None:
 @pytest.mark.parametrize(
     ("machine", "name", "hidden"),
     [
-        # It hides pconfig, pku, sgx and wbnoinvd, which no compiled code needs.
+        # This machine hides pconfig, pku, sgx and wbnoinvd, which no compiled code needs.
         ("Ice Lake server, virtual", "icelake-server", ""),
         ("Haswell", "haswell", ""),
         ("laptop without AVX2", "sandybridge", ""),
@@ -64,7 +64,7 @@ def test_no_absent_feature_is_passed_and_none_twice(machine):
 
 
 def test_features_that_only_the_name_implies_are_not_passed_when_the_name_is_not():
-    """Of AArch64 the compiler looks for a dozen features only: `i8mm` may be hidden like `sve`."""
+    """On AArch64 the compiler detects only a dozen features, so `i8mm` may be hidden like `sve`."""
     host = resolved("Graviton 3 without SVE")
     assert host is not None
     assert host.features == "+aes,+crc,+fp-armv8,+lse,+neon,+rand,+sha2,+sha3,+sm4,+reserve-x18"

@@ -1,4 +1,4 @@
-"""Extra compiler flags: what may be asked for, how names show it, what the compiler makes of it."""
+"""Extra compiler flags are checked, appear in the names of cases, and reach the compiler."""
 
 import pytest
 from hypothesis import given
@@ -46,7 +46,7 @@ def test_flags_printed_in_a_row_are_parsed_back_unchanged(given):
     try:
         parsed = flags.parse(flags.quoted(given))
     except ValueError:
-        return  # one of these is not for this axis
+        return  # one of these flags is not allowed
     assert parsed == given
 
 

@@ -1,4 +1,4 @@
-"""What `perf annotate` and `objdump` print, and the comparison of machine code."""
+"""The output of `perf annotate` and of `objdump` is read, and machine code is compared."""
 
 from __future__ import annotations
 

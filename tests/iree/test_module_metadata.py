@@ -1,4 +1,4 @@
-"""What `iree-dump-module` prints of a compiled module."""
+"""The name and the functions of a compiled module are read from the output of `iree-dump-module`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Printed modules in normal form: numbering and locations are no difference, everything else is."""
+"""Two modules have the same normal form if they differ only in numbering and locations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights in files: how they are listed, named and missed."""
+"""Weights in files are listed and named, and messages about missing weights get a hint."""
 
 from dispatchflow.iree import parameters
 from dispatchflow.iree.parameters import Entry, Named
@@ -18,7 +18,7 @@ LISTING = """\
 //===------------+------------------+------------------+-----------------------------------------------------------===//
                - |                - |              512 | `w`
 """
-"""Printed by IREE 3.13; a splat has no place in its file."""
+"""A listing that IREE 3.13 printed; a splat has no place in its file."""
 
 
 def test_weights_are_listed_by_scope_and_one_that_two_files_have_is_found():

@@ -1,4 +1,4 @@
-"""Command lines of profiles: what the runtime records, and nothing that hides the number of calls."""
+"""Command lines of profiles choose the events to record and leave the number of calls known."""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Profiles as `iree-profile export` of IREE 3.13 prints them, reduced to the fields that are read, and some that are not."""
+"""Profiles are read as `iree-profile export` of IREE 3.13 prints them.
+
+The records here have all fields that are read, and some that are not.
+"""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What differs between compiler releases is chosen by the release, in one place."""
+"""Module text and flags that differ between compiler releases are chosen by the release."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The module that rotates cold operands: what it says, without a compiler."""
+"""The module that rotates cold operands has the expected text; these tests need no compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The reader of Tracy's files, on files that `tests/support/tracy.py` writes; `test_trace_command.py` reads real ones."""
+"""Tracy files that `tests/support/tracy.py` writes, and a part of a real one, are read.
+
+`test_trace_command.py` reads complete real files.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def test_zones_are_added_up_by_their_place_with_the_zones_inside_them() -> None:
     shown = [(zone.name, zone.count, zone.total_ns, zone.median_ns, zone.source) for zone in found.zones]
     assert shown == [
         ("outer", 2, 400, 200.0, "net.mlir:12"),
-        ("inner", 2, 30, 15.0, None),  # of code without symbols: its line would be any number
+        ("inner", 2, 30, 15.0, None),  # a line is meaningless in code without symbols
         ("own name", 1, 5, 5.0, None),
     ]
 
@@ -80,7 +83,10 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_file_of_iree_is_read_whole() -> None:
-    """Two calls of a matmul of 64×64, 64×64 with IREE 3.13; cut after the zones, and without facts of the machine."""
+    """The file was recorded from two calls of a 64×64×64 matmul with IREE 3.13.
+
+    It is cut off after the zones, and facts about the machine are removed.
+    """
     found = tracy_file.read((Path(__file__).parent.parent / "data/tracy/matmul.tracy").read_bytes())
     assert found.version == (0, 11, 2) and found.program == "iree-benchmark-module"
     assert (found.recorded, sum(zone.count for zone in found.zones), found.unfinished) == (436, 436, 0)

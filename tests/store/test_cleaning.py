@@ -1,4 +1,4 @@
-"""`doit store clean` on a real store, alone and beside others."""
+"""Records and objects are removed from a real store, alone and beside runs in other processes."""
 
 from __future__ import annotations
 
@@ -127,7 +127,10 @@ sys.stdin.read()
 
 @pytest.fixture
 def start(store):
-    """Start another process, that publishes an object and does not record it; it ends when its stdin does."""
+    """Yield a function that starts a process, which stores an object without a record and waits.
+
+    The process ends when its stdin is closed.
+    """
     started = []
 
     def make():

@@ -1,4 +1,4 @@
-"""The facts of records: a run writes those that the table of facts has."""
+"""A run writes into its records only facts that `Facts` lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Who holds the machine, and what a waiting process says. With other processes: the locks are theirs."""
+"""While a process measures, no other one compiles or measures; a waiting process names the holder.
+
+The locks are held by other processes.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ with getattr(locks.MachineLock(Path(store)), how)():
 
 
 class Process:
-    """Another one, which takes the machine and holds it until it is told to end."""
+    """Another process, which takes the machine's lock and holds it until `end` is called."""
 
     def __init__(self, shared: Path, store: Path, how: str) -> None:
         (store / "locks").mkdir(parents=True, exist_ok=True)
@@ -47,11 +50,14 @@ class Process:
         return self._is_in
 
     def reports(self, within_s: float = 60.0) -> bool:
-        """Whether it says something to the user, which `end` returns; it waits for as long as it takes to start."""
+        """Return whether the process prints something for the user within this time.
+
+        `end` returns the text. The default time includes the start of the process.
+        """
         return bool(select.select([self.popen.stderr], [], [], within_s)[0])
 
     def end(self) -> str:
-        """What it said to the user."""
+        """End the process and return what it printed for the user."""
         return self.popen.communicate("\n", timeout=20)[1]
 
 
@@ -95,7 +101,7 @@ def test_nothing_runs_beside_a_block(
 
 @pytest.mark.parametrize("how", ["busy", "quiet"])
 def test_removed_lock_files_admit_no_second_holder(how: str, start: Start, tmp_path: Path) -> None:
-    """systemd removes what a user has in /dev/shm when the user logs out."""
+    """systemd removes a user's files in /dev/shm when the user logs out."""
     one = start(how)
     assert one.is_in()
     for path in [*tmp_path.glob("shm/*"), *tmp_path.glob("store/locks/*")]:
@@ -186,7 +192,7 @@ def test_a_claim_has_the_pid_of_its_holder(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_is_closed_while_its_holders_are_read_is_no_error(monkeypatch):
-    """The thread that tells may look just when the wait ends."""
+    """Its holders may be looked up when the wait has just ended and the lock is closed."""
     monkeypatch.setattr(holders, "PATIENCE_S", 0.0)
     monkeypatch.setattr(holders, "_AGAIN_S", 0.0)
     looked, twice = [], threading.Event()

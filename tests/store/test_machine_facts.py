@@ -1,4 +1,4 @@
-"""What is known of a machine is kept for all projects of the user, and is never needed."""
+"""Facts about a machine are kept for all projects of a user, and nothing fails without them."""
 
 import json
 import os
@@ -156,7 +156,7 @@ def test_the_directory_is_the_user_s_unless_a_variable_names_another(monkeypatch
 
 
 class Project:
-    """A store, the user's directory, and a toolchain whose code is `code`."""
+    """A project with a store, the user's cache, and a toolchain whose modules begin with `code`."""
 
     def __init__(self, root, known, code, run):
         self.store, self.known, self.code, self.run, self.compiled = Store(root), known, code, run, 0
@@ -243,7 +243,7 @@ def test_two_new_projects_at_once_have_one_history(project):
 
 def test_two_new_projects_at_once_with_other_compilers_each_have_their_own(project, known, tmp_path):
     machines = known.remembered
-    known.remembered = lambda name: None  # the other one begins just behind this look
+    known.remembered = lambda name: None  # the other project begins right after this look-up
     first, second = project("a"), project("b", code="old", run="r1")
     known.remembered = machines
     assert [first.measure(1e6).factor, second.measure(2e6).factor] == [pytest.approx(1.0)] * 2

@@ -1,4 +1,4 @@
-"""What `doit store clean` removes: the rule on values."""
+"""The rule of `doit store clean` chooses records and objects to remove, here without any files."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def test_a_record_stays_if_all_of_its_objects_stay():
     ("limit", "keys", "objects"),
     [
         (100, [], "x"),
-        (40, [], "x"),  # unreferenced ones go first, and count no more
+        (40, [], "x"),  # unreferenced objects go first and no longer count
         (39, ["old"], "ax"),
-        (29, ["middle", "old"], "abcx"),  # with b goes the record that names c, and so c
+        (29, ["middle", "old"], "abcx"),  # removing b removes the record of middle, and with it c
         (10, ["middle", "old"], "abcx"),
         (9, ["middle", "new", "old"], "abcdx"),
         (0, ["middle", "new", "old"], "abcdx"),

@@ -1,4 +1,4 @@
-"""Scratch directories: private while they are used, in whatever container, and nobody's afterwards."""
+"""A scratch directory stays while a process uses it, in any container, and is removed afterwards."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ SWEEPER = "import pathlib, sys\nfrom dispatchflow.store import scratch\nscratch.
 
 @pytest.fixture
 def user(tmp_path):
-    """A process with a scratch directory that has a file, and the directory's path."""
+    """Yield a process that uses a scratch directory with a file, and the directory's path."""
     argv = [sys.executable, "-c", USER, os.fspath(tmp_path)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process, Path(process.stdout.readline().strip())
@@ -46,7 +46,7 @@ def test_a_directory_in_use_stays_and_that_of_a_killed_process_is_removed(user, 
 
 
 def test_a_directory_in_use_stays_where_its_process_is_not_visible(user, tmp_path):
-    """As from another container."""
+    """The sweep runs in its own process namespace, as in another container."""
     _, path = user
     apart = ["unshare", "--pid", "--fork", "--mount-proc"]
     if subprocess.run([*apart, "true"], capture_output=True).returncode:
@@ -62,7 +62,7 @@ def test_a_program_that_is_started_does_not_hold_the_directory(tmp_path):
 
 
 def test_a_directory_that_is_removed_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    """Between its making and its opening, and between that and the lock."""
+    """The directory is removed once before it is opened, and once between its opening and its lock."""
     opened, made = scratch._opened, []
 
     def slowly(path):
