@@ -1,4 +1,4 @@
-"""The newest row of each case, and the fastest of those that may be compared."""
+"""`best` shows the fastest of the newest rows that may be compared."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def test_run_without_a_device_hides_nothing_that_was_found_of_the_same_code():
     a, b = row(code_digest="a"), row(code_digest="b", median_ns=50.0)
     absent = {digest: row(code_digest=digest, status="no device", median_ns=None) for digest in "ab"}
     assert newest([a, absent["a"]]) == [a]
-    assert newest([a, absent["b"]]) == [absent["b"]]  # other code: nobody knows how fast it is
+    assert newest([a, absent["b"]]) == [absent["b"]]  # other code, whose speed is unknown
     assert newest([a, b, absent["a"]]) == newest([a, absent["b"], absent["a"]]) == [a]
     wrong = row(code_digest="a", status="failed")
     assert newest([a, wrong, absent["a"]]) == [wrong]
@@ -107,7 +107,7 @@ def test_best_does_not_compare_rows_that_differ_in_a_condition(field):
 
 
 def test_two_programs_of_one_name_are_not_compared():
-    """A module's shape is named after its file: neither its content nor its inputs are in the name."""
+    """A module's shape is its file's name, which shows neither the content nor the inputs."""
     for differing in ("program_digest", "data_digest"):
         rows = [row("a", **{differing: "old"}), row("b", "tiled", 1.0, **{differing: "new"})]
         found = best(rows)
@@ -151,7 +151,7 @@ def test_no_configuration_wins_while_intervals_overlap():
 
 
 def measured(generator, count, blocks, noise=0.01, slower=()):
-    """Rows as they are made of blocks with independent noise; `slower`: how much, of the first ones."""
+    """Yield rows of blocks with independent noise; the first rows are slower by these fractions."""
     logs = noise * generator.standard_normal((count, blocks))
     logs[: len(slower)] += np.log1p(slower)[:, None]
     for number, blocks_ns in enumerate((1000 * np.exp(logs)).tolist()):
@@ -163,7 +163,7 @@ def measured(generator, count, blocks, noise=0.01, slower=()):
 @pytest.mark.parametrize(("count", "runs"), [(2, 300), (50, 100), (200, 40)])
 @pytest.mark.parametrize("blocks", [9, 15, 42])
 def test_equally_fast_rows_are_all_shown_however_many_they_are(count, runs, blocks):
-    """With intervals of 95 %, some of 50 are dropped in two of three runs, of 200 in all."""
+    """Intervals of 95 % would drop one of 50 rows in two of three runs, and one of 200 in all runs."""
     generator = np.random.default_rng(count + blocks)
     dropped = sum(len(unbeaten(measured(generator, count, blocks))) < count for _ in range(runs))
     assert dropped <= 0.05 * runs

@@ -136,7 +136,7 @@ TILES = {
     "vector_common_parallel = [8, 16, 0], vector_reduction = [0, 0, 16]>": "matmul 64x64 vector 8x16 k 16",
     "DoubleTilingExpert matmul<cache_parallel = [3, 5, 0], cache_reduction = [0, 0, 7], distribution = [64, 64, 0], "
     "vector_reduction = [0, 0, 4]>": "matmul 64x64 cache 3x5 cache k 7 k 4",
-    # cuda and rocm: their own, and a tuning's
+    # cuda and rocm: the compiler's own configuration, and a tuning's
     "TileAndFuse workgroup_size = [128, 1, 1] subgroup_size = 32, gpu_pipeline_options = "
     "#iree_gpu.pipeline_options<prefetch_num_stages = 2> generic<mma_kind = "
     "#iree_gpu.mma_layout<NV_MMA_SYNC_F32_16x8x16_F16>, promote_operands = [0, 1], reduction = [0, 0, 8], "

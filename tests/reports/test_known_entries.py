@@ -1,4 +1,4 @@
-"""Messages of failures as patterns, and as kinds."""
+"""A failure's message becomes a pattern, or a kind without values and numbers."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What is said of rows and specs where there is nothing to show."""
+"""Queries of rows and specs report why there is nothing to show, and refuse unknown words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROW = {
 
 @pytest.fixture
 def said(tmp_path, capsys, monkeypatch):
-    """(command line, rows…): what `doit` prints of these rows."""
+    """Return a function that returns what `doit` prints for a command line and these rows."""
     monkeypatch.setattr("doit.doit_cmd._CMDLINE_VARS", {})
     monkeypatch.delenv("DISPATCHFLOW_STORE", raising=False)
 

@@ -101,7 +101,7 @@ def test_sites_that_cannot_be_distinguished_share_a_row() -> None:
     found = ProgramTimes((), {}, times(twins, ["matmul"], ["matmul"]).split, True)
     both = times(twins, ["matmul"], calls=1)
     (row,) = sites.rows("net", twins, both)
-    assert row["site"] == "1|2" and row["flops_per_s"] is None  # of which of them?
+    assert row["site"] == "1|2" and row["flops_per_s"] is None  # which of the two ran is unknown
     assert any("1|2" in line for line in sites.remarks(twins, both, None))
     assert len(sites.rows("net", twins, found)) == 2
 

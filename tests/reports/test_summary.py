@@ -1,4 +1,4 @@
-"""What a run says at its end: counts, reasons, and a table of its cases."""
+"""A run ends with counts, reasons and a table of its cases."""
 
 import pytest
 from support.report_rows import row
@@ -90,7 +90,7 @@ def test_long_table_shows_failures_and_the_fastest_of_each_shape():
 
 
 def test_fastest_of_a_long_table_is_right():
-    """verify=warn measures wrong results too: they are failures with a time."""
+    """verify=warn also measures cases with wrong results, which are failures with a time."""
     many = [row(f"c{i}", median_ns=100.0 + i) for i in range(60)]
     many.append(row("wrong", status="failed", verification="different", median_ns=1.0))
     assert [line.split()[0] for line in summary.table(many, set()).splitlines()][1:3] == ["wrong", "c0"]
@@ -128,7 +128,7 @@ def test_a_measurement_that_failed_again_is_not_called_measured_now():
 
 
 def test_a_mistrusted_operation_is_reported_with_its_reason():
-    """`verify` prints no table, in which the word would stand."""
+    """`verify` prints no table, which would show the word `mistrusted`."""
     doubt = {"verification": "mistrusted", "reason": "no wrong result could be told", "operation": "pooling"}
     rows = [row("a", **doubt), row("b")]
     told = "mistrusted: a: no wrong result could be told"

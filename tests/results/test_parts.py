@@ -1,4 +1,4 @@
-"""Rows in Parquet: parts are written once, and read with what older or damaged ones lack."""
+"""Rows are written once to Parquet files, called parts; older and damaged parts are read or named."""
 
 import datetime
 import os
@@ -81,7 +81,7 @@ def test_cell_of_the_wrong_type_does_not_fit_and_is_not_converted():
         name = next(name for name in COLUMNS if COLUMNS[name] == kind)
         assert parquet.mistyped_columns({**FULL, name: value}) == [name]
     assert parquet.mistyped_columns({"flops": 2**63}) == ["flops"]
-    assert parquet.mistyped_columns({"dispatch_medians_ns": [None, 6.0]}) == []  # what the runtime does not tell
+    assert parquet.mistyped_columns({"dispatch_medians_ns": [None, 6.0]}) == []  # the runtime did not report one
 
 
 FAST = PROTOCOLS["fast"]

@@ -1,4 +1,4 @@
-"""All rows reach Parquet, and what is there is what was recorded."""
+"""All recorded rows are written to Parquet, and a changed file is reported."""
 
 import random
 from types import SimpleNamespace
@@ -57,8 +57,8 @@ def test_rows_that_a_run_publishes_later_have_a_part_of_their_own(store):
 
 @pytest.fixture
 def part(store):
-    """A part of forty rows: the same bytes whenever it is made."""
-    store.records.remember("first_row", str(2**50))  # else by the clock
+    """Return a part of forty rows, whose bytes are the same each time it is written."""
+    store.records.remember("first_row", str(2**50))  # otherwise taken from the clock
     rows = [
         row_with(
             f"matmul_{i}", {"median_ns": 1.5 * i, "blocks_ns": [0.1 * i, 2.0], "verification": "equal", "threads": i}
@@ -77,8 +77,11 @@ def flipped(content, at, bit):
 
 
 def test_no_flipped_bit_of_a_part_goes_unreported(store, part):
-    """By `store check`. Reading alone finds all but some flips in the footer; those that change what is shown differ
-    from the records too, which is all that is known of parts without a digest."""
+    """`store check` reports each flipped bit of a part.
+
+    Reading a part finds all flips but some in its footer. Flips that change the rows also make them differ from the
+    records, which is the only check of parts without a digest.
+    """
     right, recorded, draw = part.read_bytes(), store.records.rows_of(part.name), random.Random(1)
     shown = parquet.table(part).to_pylist()
     silent, unreported, unlike_records = 0, 0, 0
@@ -99,7 +102,7 @@ def test_no_flipped_bit_of_a_part_goes_unreported(store, part):
 
 
 def test_a_column_that_a_flipped_bit_gives_the_name_of_another_is_reported(store, part):
-    """Both are null in all rows: these are the same but for a name that they lack."""
+    """Both columns are null in all rows, so only their names show the change."""
     right, name = part.read_bytes(), b"\x18\x01b"  # in Thrift's compact protocol: a string of one byte
     assert ord("b") ^ ord("c") == 1
     part.write_bytes(flipped(right, right.index(name) + 2, 0))
@@ -109,7 +112,7 @@ def test_a_column_that_a_flipped_bit_gives_the_name_of_another_is_reported(store
 
 
 def test_part_with_equal_rows_and_other_bytes_is_reported(store, part):
-    """The footer's statistics, by which other readers leave out rows."""
+    """The flipped bit is in the footer's statistics, by which other readers skip rows."""
     right = part.read_bytes()
     shown = parquet.table(part)
     at = right.rindex(b"matmul_9")

@@ -1,4 +1,4 @@
-"""docs/results.md: its table is the schema, its queries say what they claim of a store of many kinds of rows."""
+"""docs/results.md lists the columns of the schema, and its queries print what the page says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUERIES = dict(zip(("pyarrow", "pandas", "duckdb"), CODE, strict=True))
 
 
 def documented() -> dict[str, tuple[str, str]]:
-    """Column → its type, and when it is null."""
+    """Return the type of each column and when it is null, by the column's name."""
     section = PAGE.split("## Columns")[1].split("\n## ")[0].replace("\\", "")
     lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
     return {name: (kind.strip(), null.strip()) for names, kind, *_, null in lines for name in re.findall(r"\w+", names)}
@@ -46,7 +46,7 @@ def row(name: str, number: int | None, median_ns: float, **more: object) -> dict
 
 
 ROWS = [
-    row("default", 1, 10.0),  # an older row, which another clock put last
+    row("default", 1, 10.0),  # an older row of the same case as the next
     row("default", 2, 100.0),
     row("flagged", 3, 90.0, flags="--O3"),
     row("library", 4, 50.0, provider="numpy", tuning=None),
@@ -64,7 +64,10 @@ OLD = row("default", None, 5.0, recorded_at=999.0)
 
 @pytest.fixture
 def shown(tmp_path, monkeypatch, capsys):
-    """What a query of the page prints, of parts of which the first by name lacks columns."""
+    """Return a function that returns what a query of the page prints.
+
+    The first part by name is an old one, which has no columns `provider`, `cache`, `flags` and `number`.
+    """
     folder = tmp_path / "build/results"
     folder.mkdir(parents=True)
     write_part(folder / "a.parquet", [OLD])
@@ -86,11 +89,11 @@ def test_pyarrow_prints_the_fastest_right_rows(shown):
     assert [(line[0], line[-1]) for line in lines] == [("20.0", "library"), ("12.5", "again"), ("12.5", "again-all")]
 
 
-# The last two libraries are no dependency of ours; where they are installed, what they print is looked at too.
+# pandas and duckdb are no dependencies of dispatchflow: their tests run only where they are installed.
 def test_pandas_averages_nothing(shown):
     header, _, *lines = [line.split() for line in shown("pandas").splitlines()]
     assert header == ["way", "default", "default", "--O3", "numpy"]
-    # What a line shares with the one above it, pandas leaves out.
+    # pandas leaves out the index values that a line shares with the line above it.
     found = [line[-5:] for line in lines if line[-5:-3] != ["fast-1", "here"]]
     assert found == [
         ["std-1", "here", "400.0", "NaN", "NaN"],

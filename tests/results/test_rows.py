@@ -1,4 +1,4 @@
-"""The row of a case: what its cells say, and which state it has."""
+"""A case's row has the values of its records and its measurement, and a status."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ AROUND = {"host": "h", "cpu": "c", "protocol": "std-1", "run": "r"}
 
 @pytest.fixture
 def row(case_of, records, resolver_of):
-    """The row of a case that was compiled, verified as said, and measured with these blocks."""
+    """Return a function that returns the row of a compiled case with this verdict and these blocks."""
 
     def make(
         blocks=(),
@@ -109,7 +109,7 @@ def test_anchored_median_that_is_less_certain_is_not_stated(row):
         "session_sd": 0.02, "case_sd": 0.01, "sessions": 3, "factor": 1.25, "factor_sd": 0.004,
         "anchors_ns": [1.25e6, 1.25e4], "reference_ns": [1e6, 1e4],
     }  # fmt: skip
-    found = row([100.0] * 9, verify=RIGHT, session=moment)  # of before: the prior's sensitivity
+    found = row([100.0] * 9, verify=RIGHT, session=moment)  # an older record without a sensitivity: that of the prior
     assert found["sensitivity"] == 0.8
     assert not {"anchored_median_ns", "anchored_low_ns", "anchored_high_ns"} & set(found)
 
@@ -205,8 +205,10 @@ RATES = {"f32": 9e9, "cache": 4e9, "cache_read": 6e9, "memory": 2e9, "memory_rea
     ],
 )
 def test_the_memory_ceiling_is_the_faster_rate_of_the_level_that_holds_the_data(rates, work, bytes_per_s):
-    """The faster of reading and of reading and writing, of the level in which it lies; a cache is as fast as memory at
-    least; what is cold reads its inputs from memory, and writes elsewhere."""
+    """The ceiling is the faster of the rates of reading and of reading and writing in that level.
+
+    A cache is at least as fast as memory. A cold case reads its inputs from memory and writes elsewhere.
+    """
     assert ceilings(rates, work, processor(TARGETS["llvm-cpu"], "avx2", 1000)) == (9e9, bytes_per_s)
 
 
@@ -221,7 +223,7 @@ def test_the_memory_ceiling_is_the_faster_rate_of_the_level_that_holds_the_data(
     ],
 )
 def test_multiply_adds_bound_only_types_without_a_faster_instruction(target, cpu_flags, bounded):
-    """Wide dot products, matrix instructions and packed halves are above them; gfx942 multiplies f32 and f64 by MFMA."""
+    """Dot products, matrix instructions and packed halves are faster; gfx942 has MFMA for f32 and f64."""
     place = processor(TARGETS[target], cpu_flags, 2**20)
     types = {name: signature(f"{name},{name}->{'f64' if name == 'f64' else 'f32'}") for name in bounded}
     assert {name: compute_kind(types[name], place) for name in bounded} == bounded

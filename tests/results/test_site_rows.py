@@ -1,4 +1,4 @@
-"""Rows of sites: documented by their table, appended to a folder of their own, and written once."""
+"""Rows of sites are documented by their table, and are appended once to a folder of their own."""
 
 from __future__ import annotations
 
