@@ -28,7 +28,7 @@ def test_weights_enter_keys_by_content_scope_and_format_and_not_by_path():
         replace(weights, ending=".gguf"),
     ):
         assert module_actions.arguments(module(other), ("4xf32",), "e" * 40).key != key
-    assert module_actions.arguments(module(weights), ("4xf32",), "f" * 40).key != key  # another module may need other weights
+    assert module_actions.arguments(module(weights), ("4xf32",), "f" * 40).key != key  # the printed module differs
 
 
 def test_without_weights_no_parameters_enter_the_keys():
