@@ -35,7 +35,7 @@ def task_docs():
 
 def task_test():
     """Run the tests that need the real compiler or a device, except the slow ones."""
-    # More workers than cores: most tests wait for processes, locks and limits. Tests of one file stay together, because
+    # More workers than cores: tests also wait for processes, locks and limits. Tests of one file stay together, because
     # they share its fixtures, until a worker has nothing left to do.
     together = f"-n {5 * CORES // 2} --dist worksteal -m 'iree and not slow'"
     # Together they load the machine. A test that failed (exit code 1) is run again alone, and must pass then.

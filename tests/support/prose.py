@@ -191,8 +191,8 @@ def print_counts(found: list[Hit]) -> None:
 
 def main(settings: Mapping[str, Any], arguments: list[str]) -> int:
     """Print the hits in the paths of `arguments`, or in all files if it is empty; return the exit code."""
-    files = [*ROOT.glob("dispatchflow/**/*.py"), *ROOT.glob("benchmarks/*.py"), ROOT / "dodo.py"]
-    files += [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    code = ("dispatchflow/**/*.py", "tests/**/*.py", "benchmarks/*.py", "dodo.py")
+    files = [path for pattern in (*code, "*.md", "docs/**/*.md") for path in ROOT.glob(pattern)]
     found = [hit for file in sorted(files) for hit in hits(file.relative_to(ROOT).as_posix(), file.read_text())]
     if arguments == ["--count"]:
         print_counts(found)
