@@ -22,7 +22,7 @@ from dispatchflow.workload import Kind
 pytest_plugins = ["support.project"]
 
 SMALL = ((7, 5, 9, 6), (1, 5, 7, 3))
-"""Sizes of which no two are equal, and sizes with a 1; libraries need no larger ones to show an error."""
+"""Shapes with unequal dims and with a dim of 1; a library's calls do not depend on how large dims are."""
 HARNESSES: dict[str, Any] = {"numpy": _harness.Numpy, "torch": _harness.Torch}
 
 
@@ -86,7 +86,7 @@ def test_every_call_is_right_or_a_skip(cls: type[Operation], library: Library) -
 @pytest.mark.parametrize("mask", ["no", "yes"])
 @pytest.mark.parametrize("keys", [7, 9])
 def test_causal_attention_counts_from_the_last_key(keys: int, mask: str, library: Library) -> None:
-    """PyTorch's own `is_causal` counts from the first key: it fits only as many queries as keys."""
+    """PyTorch's `is_causal` counts from the first key: it is used only for as many queries as keys."""
     attention = OPERATIONS["attention"].make((2, 7, 5, 4, keys), mask=mask, causal="yes")
 
     assert unsupported(library, attention, TARGETS["llvm-cpu"]) is None
@@ -96,7 +96,7 @@ def test_causal_attention_counts_from_the_last_key(keys: int, mask: str, library
 
 
 def test_a_dynamic_product_has_the_call_of_the_static_one(library: Library) -> None:
-    """Both have the same inputs and are measured once."""
+    """Both products have the same inputs, and are measured once."""
     for cls, sizes in ((OPERATIONS["matmul"], (3, 5, 7)), (OPERATIONS["batch_matmul"], (2, 3, 5, 7))):
         static = cls.make(sizes, epilogue="bias")
         for words in cls.options["dynamic"].values:

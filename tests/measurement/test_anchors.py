@@ -36,7 +36,8 @@ def test_first_session_is_the_reference_and_the_prior_gives_the_distance_of_the_
     assert (moment.session_sd, moment.case_sd) == pytest.approx((PRIOR_SESSION_SD, PRIOR.case_sd))
     assert (moment.sensitivity, moment.sensitivity_sd) == (PRIOR.mean, PRIOR.sd)
     shared, own = (0.8**2 + 0.4**2) * 0.02**2, PRIOR.case_sd**2
-    freedom = int((shared + own) ** 2 / (shared**2 + own**2 / 2) * 4)  # 4 degrees of freedom each; own: 2 parts
+    # Three terms have 4 degrees of freedom each: `shared`, and two equal halves of `own`.
+    freedom = int((shared + own) ** 2 / (shared**2 + own**2 / 2) * 4)
     assert moment.between == pytest.approx(student_quantile(0.95, freedom) * sqrt(2 * (shared + own)))
 
 
@@ -127,7 +128,7 @@ def test_measurement_of_an_older_version_has_the_prior_s_sensitivity():
 
 
 def test_the_next_median_of_ten_real_runs_is_inside_the_interval():
-    """Run 5 is the first that other guests slowed: only its medians may be outside the plain intervals."""
+    """Run 5 is the first that other guests slowed: its medians may be outside run 4's plain intervals."""
     runs, history, earlier, before, outside = {}, History(), [], {}, {"plain": [], "anchored": []}
     for row in csv.DictReader(RUNS.open()):
         runs.setdefault(row["run"], []).append(row)
@@ -158,7 +159,8 @@ DIVIDING = Sensitivity(1.0, 1e-6, 0.01, 200.0)
 def covered(felt_by, machines=20, sessions=18, cases=5):
     """Return two dicts of "plain" and "anchored": the fraction of true intervals, and their number.
 
-    An interval is true if it contains the next session's median. Cases have sensitivities from 0 to 3, and other guests slow three of ten sessions of each machine.
+    An interval is true if it contains the next session's median. Cases have sensitivities from 0 to 3, and other guests
+    slow three of ten sessions of each machine.
     """
     held = {"plain": [], "anchored": []}
     for seed in range(machines):

@@ -37,7 +37,7 @@ def test_more_threads_reach_the_rates_of_fewer(tmp_path, case_of):
         (("f32",), 3000, (9e9, 3e9)),
         (("f64",), 1000, (2e9, 4e9)),
         (("f16", "f32"), 1000, (9e9, 4e9)),
-        (("f32", "f64"), 1000, (9e9, 4e9)),  # the faster of both limits a mixture of types
+        (("f32", "f64"), 1000, (9e9, 4e9)),  # a mixture has the limit of its faster type
         (("bf16", "f32"), 1000, (None, 4e9)),  # wide dot products may be faster
         (("f32", "i64"), 1000, (None, 4e9)),
         (("complex<f32>",), 1000, (None, 4e9)),

@@ -220,7 +220,7 @@ def test_a_block_that_waited_for_a_cpu_is_taken_again(session, waiting):
 
 
 def test_a_steady_time_of_blocks_that_waited_for_a_cpu_is_not_trusted(session, waiting):
-    """A time beside another process was once 11 times too long, with ±0.1 % and status `measured`."""
+    """A time was 11 times too long, but `measured` with ±0.1 %, because another process used one CPU."""
     waiting += [(0.25, 11e6)] * 100
     (trial,) = trials(session, {"a": 1})
     session.measure_until_decided(trial)

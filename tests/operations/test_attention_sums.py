@@ -174,7 +174,7 @@ def test_masks_that_the_last_query_ignores_or_misreads_are_reported(types: str, 
 
 
 def passes(judge: Judge) -> None:
-    """Assert that both a tiled attention and one that divides its weights first pass verification."""
+    """Assert that two right results pass: in tiles, and with weights that are divided first."""
     scores, v = scored(judge), judge.operands[2].astype(np.float32)
     own = dtype_of(judge.operation.signature.operands[0])
     assert judge.verdict(online(judge, 48)).passed

@@ -136,7 +136,8 @@ def test_dims_of_several_operations_select_the_usual_one():
 def test_slices_that_do_not_divide_k_are_a_skip_that_says_so(plan_of):
     sweep = '[[sweep]]\noperation = "{}"\nshape = ["8x8x{}"]\n{}\n'
     tuned = plan_of(sweep.format("matmul", 6, 'tuning = [{ family = "split_k", slices = [2, 3, 4] }]'))
-    assert [case.tuning.name for case in tuned.cases] == ["split_k_2", "split_k_3", "split_k_4"]  # as a flag
+    # The tuning split_k sets a flag of the compiler, which accepts any number.
+    assert [case.tuning.name for case in tuned.cases] == ["split_k_2", "split_k_3", "split_k_4"]
     written = plan_of(sweep.format("matmul_splitk", 6, "slices = [3, 4, 6]"))
     assert [case.operation.option("slices") for case in written.cases] == [3]
     assert [skip.reason for skip in written.skips] == [

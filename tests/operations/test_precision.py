@@ -59,7 +59,7 @@ NARROW: dict[str, Callable[[Any], Any]] = {
 }
 
 
-# k is last and so changes last: the tests of one operation follow each other, and share its cached inputs and bounds.
+# pytest changes the last parameter last: tests of one operation follow each other, and share cached inputs and bounds.
 @pytest.mark.parametrize("side", ["both", "first", "second"])
 @pytest.mark.parametrize("narrow", NARROW)
 @pytest.mark.parametrize("k", SIZES)

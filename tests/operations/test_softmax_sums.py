@@ -136,7 +136,7 @@ def in_digits(x: Any, digits: int) -> Any:
 @pytest.mark.parametrize("types", ["f32", "f16_f32_f16"])
 @pytest.mark.parametrize(("m", "n"), [(1, 64), (1, 512), (1, 2048), (1, 4096), (2, 16384), (8, 65536)])
 def test_an_inverse_of_the_sum_in_few_digits_is_reported(types: str, m: int, n: int) -> None:
-    """Test numbers of columns that are powers of two: one binary digit is enough for their own inverse."""
+    """The sums must not equal the number of columns, a power of two: its inverse has a single digit."""
     operation = SOFTMAX.make((m, n), types)
     judges = [Judge(operation, recipe) for recipe in operation.recipes if recipe in ("counted", "peaked", "rising")]
 
@@ -186,7 +186,7 @@ def test_a_maximum_of_a_part_of_the_row_is_reported_whatever_the_number_of_rows(
 
 
 def test_each_row_of_narrow_results_sees_every_second_fourth_element() -> None:
-    """Check what docs/verification.md states about the positions that a row covers."""
+    """Check the numbers of positions that docs/verification.md states."""
     for n, m in ((4096, 1), (4096, 5), (16384, 16), (16384, 19)):
         seen = made(SOFTMAX.make((m, n), "f16_f32_f16"), "counted")[0]
         rows = [row >= row.max() for i, row in enumerate(seen) if i % 8 != 7]

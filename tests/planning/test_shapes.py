@@ -88,11 +88,11 @@ def multiply_adds(name: str, *operations: str) -> int:
 
 
 def test_networks_have_the_published_number_of_multiply_adds():
-    """The published numbers are those of each network's paper or library.
+    """The published numbers are multiply-adds for one image, or for one token and layer.
 
     - ResNet-50 v1.5: 4.09 G (torchvision)
     - MobileNet: 569 M (Howard et al. 2017, table 4), of which 1 M are the classifier's
-    - BERT-base: 12 · width² for each token and layer
+    - BERT-base: 12 · width²
     """
     assert multiply_adds("resnet50", "conv2d", "matmul") == pytest.approx(4.09e9, rel=0.002)
     assert multiply_adds("mobilenet_v1", "conv2d", "depthwise_conv2d") == pytest.approx(568e6, rel=0.002)

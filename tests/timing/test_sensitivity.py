@@ -1,4 +1,4 @@
-"""A case's sensitivity, its slowdown relative to the anchors', is learned, and corrects ten real runs."""
+"""A case's sensitivity, its slowdown relative to that of the anchors, is learned from earlier runs."""
 
 import csv
 from collections import defaultdict

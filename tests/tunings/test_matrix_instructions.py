@@ -150,7 +150,7 @@ def test_an_instruction_that_is_listed_and_not_compiled_is_a_known_failure(works
 
 @pytest.mark.iree
 def test_more_stages_than_have_an_effect_are_compiled_to_the_same_code(workspace):
-    """In this release three stages give other code than two, and four give the same code as three."""
+    """This release of IREE generates the same code for four stages as for three, but not for two."""
     operation, digests = OPERATIONS["matmul"].make((64, 64, 96), "f16_f32"), []
     for n in (2, 3, 4):
         tuning = TUNINGS["tile_and_fuse"].parse(f"tile_and_fuse_64x64x32_2x2_stages_{n}_{AMD['mma']}")
@@ -189,8 +189,8 @@ COMPILED = {
             for sizes in (
                 *((100, 100, 64), (100, 64, 100)),  # larger than a tile, of the result or of an operand
                 *((1, 128, 20), (40, 24, 20)),  # smaller than a tile
-                *((100, 24, 64), (100, 32, 64), (128, 100, 20), (128, 100, 16)),  # smaller in one dim only
-                *((128, 40, 64), (128, 56, 64)),  # rounded up to 48 and 64
+                *((100, 24, 64), (100, 32, 64), (128, 100, 20), (128, 100, 16)),  # n or k smaller, m larger
+                *((128, 40, 64), (128, 56, 64)),  # n is rounded up to 48 and 64
             )
         ),
         *(("vector_distribute", f"64x32x{k}_2x2", {"sizes": (64, 60, size)}) for k, size in ((64, 24), (32, 40))),

@@ -147,7 +147,7 @@ def positive(name: str, count: int) -> tuple[Operation, list[Any], Any]:
 def test_sums_of_positive_terms_one_by_one_are_within_the_bound(name):
     op, operands, got = positive(name, 2**20)
     off = abs(got - op.reference(widened(operands))) / abs(got)
-    assert off.max() > 8 * 2.0**10 * 2.0**-24  # more than √count unit roundoffs
+    assert off.max() > 8 * 2.0**10 * 2.0**-24  # a bound of √count unit roundoffs would be too small
     assert compare_bounded(got, *bounds(op, operands)).word == "within bound"
 
 
