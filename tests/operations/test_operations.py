@@ -85,7 +85,7 @@ def padded(image, operation, border):
     return np.pad(image, [(0, 0), (p, p), (p, p), (0, 0)], constant_values=border)
 
 
-def by_loops(operation, operands, turned=False):
+def by_loops(operation, operands):
     """Compute a convolution or pooling element by element as it is defined; the layout is nhwc."""
     n, c, kh, kw = (operation.size(dim) for dim in ("n", "c", "kh", "kw"))
     stride, dilation = operation.option("stride"), operation.option("dilation")

@@ -100,7 +100,7 @@ def test_case_is_decided_by_its_blocks_and_its_budget(count, spent_s, done):
 def test_case_is_noisy_where_its_interval_is_wider_than_the_limit():
     calm, loud = [98.0, 100, 101, 99, 102, 100, 101, 99, 100], [80.0, 100, 120, 90, 110, 100, 85, 115, 100]
     assert [noisy(calm), noisy(loud), noisy(calm, 0.005), noisy(loud, 0.3)] == [False, True, True, False]
-    assert noisy([100.0] * 5), "of five blocks nobody knows"
+    assert noisy([100.0] * 5), "five blocks are too few for an interval"
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.id)
