@@ -100,8 +100,8 @@ class Progress:
                 self._live.update(self._tasks["profile"], advance=ahead, name=f"block {number} of {trial.label}")
             elif time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()
-                rest = f"{units.count(undecided, trial.what)} {'needs' if undecided == 1 else 'need'} more"
-                self._print(f"{number} of at most {most} blocks measured of {trial.label}; {rest}")
+                rest = f"{units.count(undecided, trial.what)} {'is' if undecided == 1 else 'are'} not finished"
+                self._print(f"{trial.label}: block {number} of at most {most}; {rest}")
 
     def _advance(self, stage: str) -> None:
         self._done[stage] += 1
