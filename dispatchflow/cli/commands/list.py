@@ -22,7 +22,7 @@ RUN = "run"
 
 class ListCommand(QueryCommand):
     name = "list"
-    doc_purpose = "list stages and commands; or cases, with a pattern or with a stage and --all"
+    doc_purpose = "list stages and commands; list PATTERN or list --all STAGE lists cases"
     cmd_options = (
         {"name": "all", "short": "", "long": "all", "type": bool, "default": False, "help": "every case"},
         {
