@@ -76,10 +76,10 @@ class Database:
             raise self._store_error(error) from error
 
     def _open(self, alone: bool = False) -> None:
-        """Open the file; if `alone` is true, for this process only.
+        """Open the file; if `alone` is true, no other process can use it meanwhile.
 
-        Several processes share a WAL through a `-shm` file, for which a full disk has no space. A process that opens
-        the database alone needs no such file, so it can read and remove records even on a full disk."""
+        Processes that share a database in WAL mode need an additional file, `-shm`, which cannot be created on a full
+        disk. A process that is alone needs no such file, so it can read and remove records even on a full disk."""
         self._db = sqlite3.connect(self._path, timeout=_PATIENCE_S, check_same_thread=False, isolation_level=None)
         if alone:
             self._db.execute("pragma locking_mode = exclusive")

@@ -36,7 +36,7 @@ def is_full(error: OSError) -> bool:
 
 
 def refused(error: OSError) -> StoreError:
-    """Return the error for an OSError that no other code handles."""
+    """Turn an OSError that no other code handles into a StoreError; for a full disk, into a DiskFull."""
     facts = {"file": error.filename, "found": error.strerror or error}
     known = {n: v for n, v in facts.items() if v}
     if is_full(error):

@@ -28,10 +28,10 @@ class Source(Protocol):
 
 
 def named_files(outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-    """Return the outputs that the compiler reads as files next to the module: name → digest.
+    """Select the outputs of a record that the compiler reads as files next to the module: name → digest.
 
-    The name of such a file is the digest of its content and a suffix, `DIGEST.SUFFIX`. No other output's name has a
-    dot."""
+    These files are named `DIGEST.SUFFIX`, after the digest of their content. They are recognized by the dot: no other
+    output has a dot in its name."""
     return {name: digest for name, digest in outputs.items() if "." in name}
 
 
@@ -52,7 +52,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class RecordHead(msgspec.Struct, frozen=True, dict=True):
-    """The columns of a record that planning reads: success, and the digests that enter later stages' keys.
+    """The columns of a record that planning reads: success, and the digests for the keys of later stages.
 
     Planning reads thousands of records, so the other columns are read on first use."""
 
@@ -145,8 +145,8 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
     def noisy_above(self, limit: float) -> bool:
         """Return whether the median's uncertainty exceeds `limit`, or too many blocks waited for a CPU.
 
-        The uncertainty is the half-width of the median's interval, divided by the median. For the default limit, the
-        result is taken from `status`, without reading the blocks."""
+        The uncertainty is the half-width of the median's interval, divided by the median. The blocks are read only if
+        `limit` is not the default: `status` has the result for the default limit."""
         if limit == NOISY or self.status == "failed":
             return self.status == "noisy"
         return self.disturbed or noisy(self.blocks_ns, limit)

@@ -11,7 +11,8 @@ from dispatchflow.keys import Digest
 class Facts(TypedDict, total=False):
     """The facts of a record.
 
-    An action has the facts of its stage. A failed action has only those that were found before the failure."""
+    Which facts a record has depends on the action's stage; the comments below name the stages. The record of a failed
+    action has only the facts that were found before the failure."""
 
     # --- of any failed action
     limit: tuple[str, float]

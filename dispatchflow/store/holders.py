@@ -29,8 +29,8 @@ class Holder(NamedTuple):
 def of(descriptor: int) -> list[Holder]:
     """Return the processes that hold the flock on an open file or directory.
 
-    Processes of another PID namespace are missing from the list. The list is empty if /proc/locks does not show the
-    holders; on btrfs, for example, it shows another device number than the file's."""
+    Processes of another PID namespace are missing from the list. On some file systems, such as btrfs, the list is
+    always empty, because the file's device number in /proc/locks is not that of `os.fstat`."""
     status = os.fstat(descriptor)
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     found = []
@@ -85,9 +85,9 @@ def say(line: str) -> None:
 
 @contextmanager
 def report_while_waiting(whom: Callable[[], str | None]) -> Iterator[None]:
-    """Log the result of `whom` every few seconds while the body runs, first after `PATIENCE_S`.
+    """Return a context; while its body waits for a lock, log the result of `whom` every few seconds.
 
-    Nothing is logged if `whom` returns None."""
+    The first line is logged after `PATIENCE_S`. Nothing is logged if `whom` returns None."""
     done = threading.Event()
 
     def report() -> None:

@@ -66,7 +66,7 @@ class Claims:
     def holder(self, key: str) -> int:
         """Return the PID of the process that holds a key; 0 if the key is free.
 
-        The PID is from the holder's PID namespace, which may be another one."""
+        If the holder runs in another container, this is its PID there, which means nothing here."""
         request = _range(fcntl.F_WRLCK, _position(key) + 1, _A_KEY - 1)
         kind, _, start, _, _ = struct.unpack(_FLOCK, fcntl.fcntl(self._descriptor, fcntl.F_OFD_GETLK, request))
         return 0 if kind == fcntl.F_UNLCK else start - _position(key)
@@ -90,9 +90,10 @@ The holder of a key locks the first of these bytes, and the byte whose offset in
 
 
 def _position(key: str) -> int:
-    """Return the offset of a key's bytes in the lock file: the key's first 40 bits, times `_A_KEY`.
+    """Return the offset of a key's bytes in the lock file: the key's first 40 bits × `_A_KEY` bytes.
 
-    Offsets stay below 2**63. Keys with the same first 40 bits share a lock, which is safe but may cause a wait."""
+    Thus offsets stay below 2**63. Keys with the same first 40 bits share a lock. This is safe, but an action may have
+    to wait for an unrelated one."""
     return int(key[:10], 16) * _A_KEY
 
 
@@ -108,16 +109,16 @@ class Users:
     def join(self, waiting: Callable[[int], None]) -> None:
         """Hold the lock in shared mode until this process ends.
 
-        The lock is not released earlier, because threads may still write objects after an interrupt. If this method
-        must wait for a `clean`, it first calls `waiting` with the argument 0."""
+        The lock is not released earlier, because threads may still write objects after an interrupt. If a `clean` holds
+        the lock, this method calls `waiting(0)` before it waits."""
         self._take(fcntl.F_RDLCK, os.getpid(), 1, waiting)
 
     @contextmanager
     def alone(self, waiting: Callable[[int], None]) -> Iterator[None]:
         """Hold the lock exclusively.
 
-        If this method must wait, it first calls `waiting` with the PID of a run that holds the lock, or with 0 if
-        another `clean` holds it."""
+        If a run holds the lock, this method calls `waiting` with the run's PID before it waits. If another `clean`
+        holds the lock, it calls `waiting(0)`."""
         self._take(fcntl.F_WRLCK, 0, _TO_THE_END, waiting)
         try:
             yield
@@ -206,8 +207,8 @@ _mine = _Mine()
 def _holder_in_words(place: Path, waiting: int) -> str | None:
     """Describe the process for which this one waits; None if only threads of this process hold the locks.
 
-    `waiting` is the open descriptor of the file for which this process waits: `place`, or the turnstile. The described
-    process holds the lock of `place`. If there is no such process, the holder of the turnstile is described."""
+    The described process holds the lock of `place`; if no process holds that lock, it holds the turnstile. `waiting` is
+    the open descriptor of the file whose lock is awaited: that of `place`, or the turnstile."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiling or verifying"

@@ -1,8 +1,10 @@
 """Facts about this machine that all projects of the user share: files in the user's cache directory.
 
 DIRECTORY/1/
-  machines/IDENTITY/KIND-KEY   the digest of a value, then the value; several machines may share a home directory
+  machines/IDENTITY/KIND-KEY   a value, after a line with its digest
   objects/DIGEST               compiled modules to which values refer
+
+IDENTITY names the machine, because several machines may share a home directory.
 
 All of these files are optional. A damaged file counts as absent and is replaced. If the directory cannot be written, or
 is on a network file system, the values are kept only in the project's store."""
@@ -56,9 +58,9 @@ class MachineFacts:
         return _read(path)
 
     def revise(self, name: str, revised: Callable[[str | None], str]) -> str | None:
-        """Replace a value by `revised(value)` and return the new value; None if it cannot be kept.
+        """Replace the value `name` by `revised(value)`; return the new value, None if it cannot be kept.
 
-        `revised` gets None if there is no value. The directory is locked until the new value is written, so that no
+        `revised` gets None if there is no value yet. The directory is locked until the new value is written, so that no
         other process changes the value in the meantime."""
         if self.root is None or self.unusable:
             return None
@@ -85,7 +87,7 @@ class MachineFacts:
         return None
 
     def keep(self, digest: Digest, content: Path) -> None:
-        """Copy an object from the file `content` into this directory, unless it exists or cannot be kept."""
+        """Copy the file `content` into this directory as an object, unless it exists or cannot be kept."""
         if self.root is None or self.unusable or (path := self._object(self.root, digest)).exists():
             return
         with suppress(OSError):

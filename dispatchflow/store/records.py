@@ -85,7 +85,7 @@ class Records(Database):
         return [StoredRecord(key, stage, at, self.value(outputs), *made) for key, stage, at, outputs, *made in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Delete the records with these keys, and sync to disk; the caller then removes the objects `digests`."""
+        """Delete the records with these keys, and all rows of `output` with these keys or object digests."""
         with self._lock:
             self._db.execute("pragma synchronous = full")  # a power failure must not restore the records
             try:
@@ -103,7 +103,7 @@ class Records(Database):
         return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
 
     def passed_compiles(self, toolchain: Digest) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
-        """Yield (code digest, ingredients) of each compile that succeeded with any toolchain but this one."""
+        """Yield (digest of the code, ingredients) of each successful compile with another toolchain."""
         others = "stage = 'compile' and ok and json_extract(ingredients, '$.toolchain') <> ?"
         for code, text in self._all(f"select code, ingredients from record where {others}", toolchain):
             yield code, self.value(text)
@@ -129,12 +129,12 @@ class Records(Database):
         return int(self._all("select count(distinct name) from latest")[0][0])
 
     def name_of(self, key: Key) -> str | None:
-        """Return the name of a case with this key as the latest key of a stage; None if there is none."""
+        """Return the name of a case for which a stage last ran with this key; None if there is none."""
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Record a case's newest keys (stage → key) and the row of each view (`shown`: view → identity)."""
+        """Record a case's newest keys (stage → key), and the rows that views show (view → row's identity)."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -145,7 +145,7 @@ class Records(Database):
         return dict(self._all("select stage, key from latest where name = ?", name))
 
     def costs(self, protocol: str) -> dict[str, float]:
-        """Return stage → mean seconds of an action; `profile` → mean seconds of a `protocol` measurement."""
+        """Return stage → mean seconds per action; `profile` → mean seconds per `protocol` measurement."""
         took = "select sum(b.cost_s) / count(distinct m.id) from block b join measurement m on m.id = b.measurement"
         blocks = self._all(f"{took} where json_extract(m.ingredients, '$.protocol') = ?", protocol)[0][0]
         stages = dict(self._all("select stage, avg(cost_s) from record where ok group by stage"))
@@ -195,7 +195,7 @@ class Records(Database):
             yield Measurement(id_, key, status, median_ns, runtime, machine, self)
 
     def medians_with_sessions(self) -> Iterator[tuple[Key, float, Mapping[str, Any]]]:
-        """Yield (key, median in ns, fields of the session's `anchors.Moment`) of `_NEWEST` measurements."""
+        """Yield (key, median in ns, `anchors.Moment` as a mapping) of at most `_NEWEST` newest measurements."""
         rows = self._all(
             "select key, median_ns, json_extract(conditions, '$.session') from measurement "
             "where status in ('measured', 'noisy') and median_ns > 0 order by id desc limit ?",
@@ -206,7 +206,7 @@ class Records(Database):
                 yield key, median_ns, self.value(session)
 
     def observation(self, measurement: int) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]:
-        """Return the measurement's (reason, conditions, ingredients, run, at)."""
+        """Return a measurement's (reason, conditions, ingredients, name of the run, time of its begin)."""
         ((reason, conditions, ingredients, run, at),) = self._all(
             "select reason, conditions, ingredients, run, at from measurement where id = ?", measurement
         )
@@ -239,9 +239,9 @@ class Records(Database):
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Return name → identity (a digest) of the row recorded last under the name, if there is one.
+        """Return name → identity (a digest) of the newest row with this name, for names that have a row.
 
-        `names` are names of rows (`publish.name_of`) or views. For over 500, the result has all recorded names."""
+        `names` are names of rows (`publish.name_of`) or views. Given over 500, all recorded names are returned."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))
@@ -266,7 +266,7 @@ class Records(Database):
         return added
 
     def assign_rows(self, part: str) -> int:
-        """Assign all rows without a part to this part; return the number of these rows."""
+        """Assign all rows that have no Parquet file yet to the file `part`; return their number."""
         if not self._all("select 1 from row where part is null limit 1"):
             return 0
         with self._transaction():
@@ -289,12 +289,12 @@ class Records(Database):
         self.revise(name, lambda _: value)
 
     def revise(self, name: str, revised: Callable[[str | None], str]) -> str:
-        """Replace a value by `revised(value)` in one transaction; return the new value."""
+        """Replace the value remembered as `name` by `revised(value)` in one transaction, and return it."""
         with self._transaction():
             value = revised(self.remembered(name))
             self._db.execute("insert or replace into remembered values (?,?)", (name, value))
         return value
 
     def remembered_of(self, kind: str) -> list[str]:
-        """Return all values whose names begin with `kind:`."""
+        """Return the values of all names that begin with `kind` and a colon, such as `toolchain:…`."""
         return [value for (value,) in self._all("select value from remembered where name glob ?", f"{kind}:*")]

@@ -83,9 +83,11 @@ def removal(
 
     Records that refer to a missing object are always removed, even if they are in `keep`. (A clean leaves such records
     behind if the disk is too full to delete them.) Objects to which none of the remaining records refers are always
-    removed too. Other objects are removed only if `keep` or `limit_bytes` is given: all if there is no limit, otherwise
-    the oldest, until the remaining objects have at most `limit_bytes`. Objects that a record in `keep` refers to are
-    never chosen for removal.
+    removed too.
+
+    Other objects are removed only if `keep` or `limit_bytes` is given. Objects of a remaining record in `keep` stay.
+    Without `limit_bytes`, all others are removed. With `limit_bytes`, the oldest of the others are removed, until the
+    size of the remaining objects is within this limit.
 
     The age of an object is that of the newest record that refers to it. If an object is removed, the records that refer
     to it are removed too, and then the objects that no record refers to any longer.

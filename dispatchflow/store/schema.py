@@ -9,8 +9,8 @@ latest        the key that each stage of a case had when it last ran, for `doit 
 measurement   all measurements; if several have the same key, the newest that has ended counts
 block         the blocks (timings of benchmark processes) of each measurement, each recorded when it ends
 row           the rows of the Parquet parts: recorded here first, so that a lost part can be written again
-said          name → identity (the digest of a row's content). For the name of a row, such as that of a case under a
-              protocol, this is the newest row with the name; for the name of a view, the row that the view shows.
+said          name → identity (a digest) of a row. A name of a row, such as that of a case under a protocol, has the
+              identity of the newest row with this name. A name of a view has that of the row that the view shows.
 remembered    name → value: facts that are expensive to find out
 """
 

@@ -12,9 +12,9 @@ See = Callable[[str], str]
 
 
 def stamp(path: str) -> str:
-    """Return a text that changes when the file changes, or when the directory gains or loses an entry.
+    """Return a text that changes when the file or directory at `path` changes; `ABSENT` if there is none.
 
-    The text is `ABSENT` if the path does not exist."""
+    A directory changes when it gains or loses an entry."""
     try:
         status = os.stat(path)  # noqa: PTH116 (faster, and called for hundreds of files)
     except OSError:

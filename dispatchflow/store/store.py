@@ -128,10 +128,10 @@ class Store:
         return found
 
     def discard(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Remove the records with these keys, then the objects: no record must refer to a missing object.
+        """Remove the records with these keys, then the objects with these digests.
 
-        If the disk is too full to delete records, the objects are removed first. The caller must hold `users`
-        exclusively."""
+        This order ensures that no record refers to a missing object. If the disk is too full to delete records, the
+        objects are removed first. The caller must hold the lock `users` exclusively."""
         try:
             self.records.forget(keys, digests)
         except DiskFull:  # deleting records needs space too; after a kill here, missing objects are made again
@@ -150,8 +150,9 @@ class Store:
     def place(self, folder: Path, objects: Mapping[str, Digest]) -> None:
         """Create links to objects in `folder`, where a tool runs; `objects` is link's name → digest.
 
-        With links, the tool's command line does not contain the path of the store, in which a tool could interpret
-        characters: `--module=` ends a path at an @. A user can also repeat the command line in another directory."""
+        The tool's command line names the links, so it does not contain the store's path. That path may have characters
+        with a meaning for the tool: `--module=` ends a path at an @. A user can also repeat the command line in another
+        directory."""
         with self.writing():
             for name, digest in objects.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
