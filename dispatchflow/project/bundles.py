@@ -113,7 +113,7 @@ def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: 
     site that cannot be captured. `recipe` names the way to make the inputs of the call; None means the first recipe.
 
     Raises:
-        SpecError: `execution=` is higher than the number of executions of every site.
+        SpecError: `execution=5`, for example, is given, but no site is executed 5 times.
     """
     executor = workspace.executor
     execution, limit = workspace.values.get("execution"), workspace.values.get("limit", capture.LIMIT_BYTES)
@@ -157,7 +157,7 @@ def check(out: Path) -> None:
 
 
 def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict[str, Digest]:
-    """Return name → digest of the machine-code files to which the modules' custom dispatches refer."""
+    """Return the object files (machine code) of the custom dispatches in `modules`: name → digest."""
     printed = workspace.executor.printed(case.operation) if isinstance(case.operation, Module) else None
     named = printed.objects if printed else {}
     texts = [path.read_bytes() for path in modules] if named else []
@@ -165,10 +165,11 @@ def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict
 
 
 def made_of(workspace: Workspace, case: Case, record: Record | None, what: str) -> Record:
-    """Return `record` if it is `ok`; otherwise raise an error, whose message begins with `what`.
+    """Return `record` if its action succeeded; otherwise raise an error.
 
     Raises:
-        ToolError: the record is not `ok`, or is None because the case does not compile.
+        ToolError: the action failed (the message begins with `what`, such as `its sites`), or the record is None
+            because the case does not compile.
     """
     if record is not None and record.ok:
         return record

@@ -174,9 +174,9 @@ def link(path: Path, to: Path) -> None:
 def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
     """Return name → a command line that a user can run, with the files in the case's folder as inputs.
 
-    The names are `compile`, `run` and `benchmark`, and `sites` if the sites have times; a library has no `compile`.
-    Run the compile in an empty directory, as repro.sh does. The compiler writes module.vmfb to the working directory,
-    but in the case's folder, module.vmfb is a link into the store."""
+    The names are `compile`, `run`, `benchmark` and `sites`. A library has no `compile`; `sites` exists only if the
+    times of the sites are known. The command `compile` must run in an empty directory, as in repro.sh: the compiler
+    writes module.vmfb to the working directory, but in the case's folder, module.vmfb is a link into the store."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
     program = case.operation
     operands = resolver.supplies.operands(program)
@@ -225,7 +225,8 @@ def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...
 def repro(chain: CaseState, resolver: Resolver) -> str:
     """Return the text of repro.sh, which takes `compile`, `run`, `benchmark` or `sites` as its argument.
 
-    `run` writes again*.bin, to compare with the expected results; `sites` writes calls.jsonl."""
+    With `run`, the script writes the results to again*.bin; a user can compare them with expected*.bin. With `sites`,
+    it writes calls.jsonl."""
     lines = by_hand(chain, resolver)
     cpus = ",".join(map(str, chain.device.cpus))
     compare = 'cmp module.vmfb "$case/module.vmfb" || { trap - EXIT; echo "the new output is in $made" >&2; exit 1; }'

@@ -83,9 +83,9 @@ class CasePhases:
         return self.workspace.view_path / self.case.name / self.folder
 
     def _kept(self, make: Callable[..., Record]) -> Record:
-        """Return the record that `make` creates, with its outputs linked in the view.
+        """Return the record that `make` creates, after linking its outputs in the view.
 
-        If an output is damaged or missing, the record is made again."""
+        If an output is damaged or missing in the store, `make` is called again."""
         store = self.workspace.store
         for _ in range(_ATTEMPTS):
             record = make(self.workspace.executor, self.case, self.source)

@@ -50,7 +50,9 @@ class CaseSites:
         return sites.rows(self.case, self.program, self.times, self.ceilings, self.configurations, self.alone)
 
     def exceeds(self, margin: float) -> bool:
-        """Return whether any site's rate is above its ceiling × `margin`; if so, that ceiling is too low."""
+        """Return whether any site is faster than a ceiling (the machine's highest rate) × `margin`.
+
+        If so, the recorded ceiling is too low."""
         return any((row["percent_of_peak"] or 0.0) > 100 * margin for row in self.rows)
 
     @property

@@ -57,8 +57,8 @@ def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequenc
     and captured, if that was not done before.
 
     Raises:
-        SpecError: a library computes the case, or the program has no such site, or `execution=` is higher than the
-            number of executions of every site.
+        SpecError: a library computes the case; the program has no such site; or `execution=5`, for example, is given,
+            but no site is executed 5 times.
         ToolError: the case does not compile, nothing can be captured, or the reference has no device.
     """
     site_states.refuse_library(case)
@@ -95,7 +95,8 @@ def _located(
 def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]:
     """Verify a case; return a pair: why its results are wrong, and the first recipe with wrong results.
 
-    Both are None if no wrong result is known. The recipe is also None if no recipe made the inputs."""
+    A recipe is a way to make inputs. Both values are None if no wrong result is known. If the inputs of the wrong
+    results do not come from a recipe, only the recipe is None."""
     device = workspace.device(case.target, case.threads)
     if device.absent is not None or workspace.settings.verify == "off":
         return None, None
@@ -135,7 +136,9 @@ class _Checking:
         return site_check.of_site(self.workspace.executor, number, operands, self._compiled(module), self.device)
 
     def _operands(self, number: int, module: int) -> Operands | str:
-        """Return the captured values of a site, or the reason why they are unknown."""
+        """Return the captured operands and results of site `number`, or the reason why they are unknown.
+
+        `module` is the number of the site's extracted module."""
         values = self.captured.values[number]
         site = next(site for site in self.program.sites if site.number == number)
         sweep = extraction.sweep(self.program, self.extracted, module, [site], values)

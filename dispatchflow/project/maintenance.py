@@ -53,14 +53,15 @@ def _files_and_bytes(paths: Iterator[Path]) -> tuple[int, int]:
 def clean(workspace: Workspace) -> str:
     """Run `doit store clean` and return its report.
 
-    Unless `dry=yes` is given, the clean waits until no run uses the store, and locks the store while it removes
-    records and objects, because it is unknown which of them a run would need.
+    A clean must not remove what a run needs. Therefore, unless `dry=yes` is given, this function waits until no run
+    uses the store, and then locks the store.
 
     Raises:
-        StoreError: a run started this clean, which would wait forever for the run's end; or the records are damaged,
-            so that needed objects might be removed.
+        StoreError: a run that uses the store started this clean, so each would wait for the other's end; or the
+            records are damaged, so that needed objects might be removed.
         SpecError: with keep=referenced, there are no cases.
-        ToolchainError: with keep=referenced, an available toolchain does not run, so that its keys are unknown.
+        ToolchainError: with keep=referenced, an available toolchain does not run, so that the keys of its actions
+            cannot be computed.
     """
     store, values = workspace.store, workspace.values
     dry = values.get("dry", False)
@@ -109,9 +110,9 @@ def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) 
 def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
     """Return the keys of the actions that the plan's cases need with any of the available toolchains.
 
-    These actions make: the outputs of stages; inputs and expected results; modules that rotate inputs (`cache=cold`);
-    sites and, under every protocol, their times; calibration kernels. Also included are the keys of records that other
-    commands made from the outputs of these actions, such as captures.
+    These are the actions of stages, and those that make inputs and expected results, modules that rotate inputs
+    (`cache=cold`), sites, and calibration kernels. The times of these sites are kept for every protocol. The result
+    also has the keys of records that other commands made from the outputs of these actions, such as captures.
 
     Raises:
         SpecError: there are no cases.

@@ -2,9 +2,10 @@
 
 A replay never decides what is built: if any input differs, everything is planned again from the keys of actions
 (docs/decisions/0010). An answer is the exit code and the text that a command line gave. Each answer is a file,
-`.dispatchflow/answers/QUESTION`, where QUESTION is a digest of the command line and its environment. Answers are not in
-the database of records, so a replay need not open the database. Besides, an answer depends on the state of the
-database, so keeping the answer must not change this state.
+`.dispatchflow/answers/QUESTION`, where QUESTION is a digest of the command line and its environment.
+
+Answers are not in the database of records, for two reasons. A replay need not open the database. And an answer is valid
+only until the database changes, so writing the answer to the database would make it invalid.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def _machine(_: str) -> str:
 
 
 def _package(name: str) -> str:
-    """Return the stamp of the file that an import of the package would load, without importing it."""
+    """Return the stamp of the file that importing a package would load; the package is not imported."""
     found = find_spec(name)
     return stamp(found.origin) if found and found.origin else ABSENT
 
@@ -142,7 +143,8 @@ class Replay:
             dodo: path of dodo.py.
             words: the words of the command line.
             variables: the variables of the command line, name → value.
-            own: names of the user's task functions, which decide what a word means: one may have a stage's name.
+            own: names of the user's task functions. They are an input, because `task_compile`, for example, changes
+                what the word `compile` means.
         """
         root = dodo.parent
         self._store = store_path(root).absolute()
@@ -175,11 +177,15 @@ class Replay:
             self.look(kind, name)
 
     def look(self, kind: str, name: str) -> str:
-        """Read an input, record its state as a text, and return this text; `kind` is a key of `_LOOK`."""
+        """Read the state of an input as a text, record this text, and return it.
+
+        `kind` is a key of `_LOOK`, such as `file`; `name` is, for example, the file's path."""
         return self.see(kind, name, _LOOK[kind](name))
 
     def see(self, kind: str, name: str, value: str) -> str:
-        """Record the state (`value`) of an input, unless one is recorded already; return the recorded one."""
+        """Record `value` as an input's state, unless a state is recorded already; return the recorded one.
+
+        `kind` and `name` identify the input; see `look`."""
         return self._seen.setdefault((kind, name), value)
 
     def answer_if_unchanged(self) -> tuple[int, str] | None:

@@ -98,7 +98,9 @@ def _check_objects(store: Store, count: int | None, found: report.Findings) -> N
 
 
 def _is_sound(store: Store, digest: Digest, of: str, found: report.Findings) -> bool:
-    """Return whether an object is sound; if not, add a line to `found`, in which `of` describes it."""
+    """Return whether an object is sound; if not, add a line about it to `found.wrong`.
+
+    `of` says in this line what the object is, such as `compile of CASE`."""
     state = "damaged" if store.path(digest).exists() else "missing"
     try:
         store.checked(digest)
@@ -168,7 +170,7 @@ def _toolchains(workspace: Workspace) -> dict[Digest, Toolchain]:
 
 
 def _difference(workspace: Workspace, record: Record, compiler: Toolchain, module: bytes) -> str | None:
-    """Compile the module again; return how the outputs differ from the record, None if they do not."""
+    """Compile the module again; return how the outputs differ from the recorded ones, None if equal."""
     asked = record.ingredients
     with (store := workspace.store).busy(), store.scratch() as scratch:
         with store.writing():

@@ -41,7 +41,7 @@ class Imported:
 def source_of(word: str) -> tuple[Path, str]:
     """Return (absolute path, function's name) for a text like `gpt.py:make`.
 
-    If the text names no function, the name is `MAKE`.
+    For the text `gpt.py`, which names no function, the function's name is `MAKE`.
 
     Raises:
         SpecError: there is no such file, or it is no Python file.

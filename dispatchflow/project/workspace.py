@@ -115,7 +115,7 @@ class Workspace:
         Raises:
             SpecError: a spec or variable is wrong, or there are no specs.
             NothingMatched: no sweep has the given operation or tag.
-            ToolchainError: the compiler does not know a target that is not in `TARGETS`.
+            ToolchainError: a spec has a target that is not in `TARGETS`, and the compiler does not know it either.
         """
         sources = Sources(self.root, self.values, self._seen)
         tags = () if sources.adhoc else self.values.get("tags", ())
@@ -157,7 +157,7 @@ class Workspace:
         return None
 
     def _needed_bytes(self, program: Workload) -> int:
-        """Return about how many bytes of memory verification needs; 0 (unknown) for a user's module."""
+        """Estimate the memory, in bytes, that verification needs; 0 (unknown) for a user's module."""
         if not isinstance(program, Operation):
             return 0
         if (needed := self._needed.get(program.shape_name)) is None:
@@ -195,7 +195,7 @@ class Workspace:
 
     @property
     def toolchain_words(self) -> list[str]:
-        """The values of `iree=` for all available toolchains: the current, the fetched, and the given one."""
+        """The words of all available toolchains: `current`, fetched releases (`3.12.0`), and that of `iree=`."""
         given = [self.values["iree"]] if "iree" in self.values else []
         return list(dict.fromkeys(["current", *releases.fetched_versions(self.store), *given]))
 
@@ -272,7 +272,7 @@ class Workspace:
         return replace(device, absent=unfit) if unfit else device
 
     def noisy_above(self, case: Case) -> float:
-        """Return the largest relative half-width of the median's interval at which the case is not noisy."""
+        """Return the half-width of the median's interval, relative to the median, above which a case is noisy."""
         if self.settings.noisy is not None:
             return self.settings.noisy
         return (

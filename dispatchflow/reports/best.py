@@ -54,10 +54,10 @@ def newest(rows: Iterable[Row]) -> list[Row]:
 
 
 def columns(found: Iterable[Row]) -> tuple[str, ...]:
-    """Return `COLUMNS` without those that do not help to distinguish these rows.
+    """Return the columns to show: those of `COLUMNS` that are useful to distinguish these rows.
 
     `protocol` and `host` are left out if they are equal in all rows, `flags` if no row has any. The file, the digests
-    and the toolchain's version are left out if all rows with the same place and provider agree in them."""
+    and the toolchain's version are left out if they are equal in all rows with the same place and provider."""
     rows, values = list(found), dict[Any, set[Any]]()
     for row in rows:
         for name in _OF_PLACES:
@@ -117,9 +117,9 @@ def _is_default(row: Row) -> bool:
 
 
 def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
-    """Explain rows of `best`: one line per reason why rows are tied or not compared, or have empty cells.
+    """Explain ties, incomparable rows, and empty cells in a result of `best`; return a line per reason.
 
-    A place is (shape, target, threads, …), see `comparability.place`. `found` is the result of `best` for `rows`."""
+    `found` is the result of `best` for `rows`."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in found:
         groups.setdefault((*place(row), provider(row)), []).append(row)
@@ -144,9 +144,9 @@ def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
 
 
 def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
-    """Return one line in a list if only an older verification passed some rows; otherwise an empty list.
+    """Return a list of at most one line, about rows that only an older verification passed.
 
-    `said` is the beginning of the line; its end is the command that verifies the rows again."""
+    The line begins with the text `said`, and ends with a command that verifies the rows again."""
     names = list(dict.fromkeys(row["case"] for row in rows if outdated(row)))
     if not names:
         return []

@@ -87,8 +87,9 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
     machine's speed (`anchored_…`). The corrected medians are compared only if both corrections use the same reference
     times. A row without an interval is neither faster nor slower.
 
-    The more intervals are compared, the wider each is made (Bonferroni correction). Therefore, if all rows are equally
-    fast, at most 5 % of the calls of this function drop a row; without the correction, most calls with 50 rows would.
+    The more intervals are compared, the wider each is made (Bonferroni correction). If all rows are equally fast, a
+    call then wrongly drops a row with a probability of at most 5 %. Without the correction, most calls with 50 such
+    rows would drop one.
     """
     members = [(row, list(_intervals(row))) for row in rows]
     confidence = 1 - (1 - CONFIDENCE) / max(1, sum(len(intervals) for _, intervals in members))
@@ -104,10 +105,10 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
 
 
 def _intervals(row: Row) -> Iterable[tuple[Any, float, float, float]]:
-    """Yield the 95 % intervals of a row as (group, low, middle, high), in ns.
+    """Yield the 95 % intervals of a row's median as (group, low, middle, high); times are in ns.
 
-    Only intervals of one group can be compared. If too many blocks of a row waited for a CPU, the row has no intervals,
-    because its blocks may agree on a wrong time."""
+    Intervals of two rows can be compared only if their groups are equal. If too many blocks of a row waited for a CPU,
+    the row has no intervals, because its blocks may agree on a wrong time."""
     if disturbed(row.get("disturbed_blocks") or 0, len(row.get("blocks_ns") or ())):
         return
     question = (place(row), provider(row), *(of(row) for of in _QUESTION.values()))

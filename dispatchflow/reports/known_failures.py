@@ -24,9 +24,9 @@ _REASON_LENGTH = 200
 def entries(failed: Sequence[CaseState], toolchain: str) -> str:
     """Return a TOML text with an entry for each kind of failure; an entry lists the cases that have it.
 
-    `failed` are cases that failed with the release `toolchain`. An entry is valid for this and later releases, but not
-    for older ones: a failure is reported as a regression if the case passed with any release that the entry covers. If
-    `toolchain` is a date or no number, an entry covers all releases."""
+    `failed` are cases that failed with the release `toolchain`, such as `3.12.0`. An entry covers this and later
+    releases, but not older ones: if a case passed with a covered release, its failure is reported as a regression.
+    If `toolchain` is a date, or another text that is no version, an entry covers all releases."""
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for chain in failed:
         assert chain.failure is not None

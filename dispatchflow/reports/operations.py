@@ -55,7 +55,9 @@ def _section(cls: type[Operation]) -> Iterator[str]:
 
 
 def _shape(cls: type[Operation], index: int) -> str:
-    """Return an operand's shape as names of dims, `mxk`; a unique size per dim shows which dim is which."""
+    """Return an operand's shape as names of dims, such as `mxk`.
+
+    The operation is made with a unique size for each dim, so that each size in the operand's type identifies a dim."""
     sizes = {101 + 2 * i: dim for i, dim in enumerate(cls.dims)}
     shape = cls.make(list(sizes)).operands()[index].type.shape
     return "x".join(sizes.get(size, str(size)) for size in shape)
@@ -82,9 +84,9 @@ def _providers(cls: type[Operation]) -> str:
 
 
 def _variants(cls: type[Operation]) -> Iterator[Operation]:
-    """Yield the variants of an operation: for each signature, the default and each value of each option.
+    """Yield variants of an operation: with each signature, and with each value of each option.
 
-    Options that are ranges of integers are left out."""
+    Only one option at a time has a value other than its default. Options that are ranges of integers are left out."""
     for word in cls.signatures:
         for name, option in {"": None, **cls.options}.items():
             for value in () if option is None or isinstance(option.values, range) else option.values:

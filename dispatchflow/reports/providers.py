@@ -12,7 +12,7 @@ COLUMN = "percent_of_best_provider"
 
 
 def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return the rows with `COLUMN`: the time of the fastest comparable row in percent of the row's time.
+    """Return the rows with a cell `COLUMN`: the fastest comparable row's time in percent of the row's.
 
     The value is 100 for the fastest row itself, and 50 for a row that takes twice as long. It is None if the row is not
     correct, or if all rows comparable with it have one provider."""
@@ -37,10 +37,10 @@ def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def notes(shown: Iterable[Row], rows: Iterable[Row]) -> list[str]:
-    """Return one line per reason why correct rows have no `COLUMN` although there are other providers.
+    """Explain why the cell in `COLUMN` is empty in rows that have rivals; return one line per reason.
 
-    A row has other providers if there are rows of other providers with the same `place` (shape, target, …). `rows` are
-    all rows with which the rows `shown` were compared."""
+    A rival of a correct row is a correct row of another provider with the same `place` (shape, target, …). Only the
+    rows `shown` are explained; `rows` are all rows with which they were compared."""
     others: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in filter(right, rows):
         others.setdefault(place(row), {})[provider(row)] = row

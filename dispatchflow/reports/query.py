@@ -94,9 +94,9 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
 
 
 def formatted(rows: Sequence[Mapping[str, Any]], values: Mapping[str, Any], known: Sequence[str]) -> str:
-    """Return rows that are not from Parquet files, sorted and formatted as the variables `values` request.
+    """Sort and format rows as the command line's variables, `values`, request; return the text.
 
-    If `values` has no `columns`, all `known` columns are shown.
+    The rows need not come from Parquet files. Without the variable `columns`, all `known` columns are shown.
 
     Raises:
         SpecError: a column is unknown.
@@ -115,8 +115,8 @@ def _no_rows(
 ) -> NothingMatched:
     """Return the error for a selection without rows.
 
-    `words` and `tags` are the given ones that match no row at all. If both are empty, each given word and tag matches
-    some row, but no row matches all of them."""
+    `words` and `tags` have only those words and tags of the command line that match no row. If both are empty, each
+    word and tag matches some row, but no row matches all of them."""
     if not rows:
         return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
     names = sorted({row["case"] for row in rows})

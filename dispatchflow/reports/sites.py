@@ -116,7 +116,7 @@ def _times(site: Site, time: SiteTime, ceilings: Ceilings) -> dict[str, Any]:
 
 
 def table(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table with one line for each row of `rows`."""
+    """Return a table with one line for each row; `found` is a result of `rows`."""
     if not found:
         return "no sites: this program launches no dispatch"
     if all(row["alone_ns"] is None for row in found):
@@ -154,7 +154,9 @@ def _half(low: float | None, high: float | None, median: float | None) -> str:
 
 
 def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: int) -> list[dict[str, Any]]:
-    """Return a row with `PART_COLUMNS` for each part (group of sites) from `rolled_up`, longest first."""
+    """Return a row for each part (group of sites; see `rollup.rolled_up`), the longest time first.
+
+    The rows have the columns `PART_COLUMNS`."""
     found = []
     for part in rollup.rolled_up(program, times, by, depth):
         span = part.summary
@@ -181,10 +183,10 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 
 
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
-    """Return a line with the sites whose times alone and in the program differ by more than the noise.
+    """Return a list with one line: the sites whose time alone differs from their time in the program.
 
-    These are sites for which the intervals of the two times do not overlap. The largest differences are first. The
-    result is empty if there is no such site."""
+    Two times differ if their intervals do not overlap. The line begins with the largest differences. The list is empty
+    if there is no such site."""
     apart: list[tuple[float, str]] = []
     for time in times.sites:
         found, here = alone.get(time.sites[0]), time.summary
@@ -205,7 +207,7 @@ def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
 
 
 def reconfigured(program: Program, configurations: Mapping[str, str], alone: Mapping[int, Alone]) -> list[str]:
-    """Return a line for each site to which the compiler applied another configuration when it runs alone."""
+    """Return a line for each site that, compiled alone, got another configuration than in the program."""
     lines = []
     for site in program.sites:
         here, found = configurations.get(site.export), alone.get(site.number)

@@ -185,8 +185,8 @@ def summary(
     """Return lines that say what was executed, reused and skipped, and what failed, with reasons.
 
     `made` is stage → number of executed actions; `in_vain` is the number of stages that failed in this run. `fresh` are
-    the cases with an executed stage, `broken` those with a stage that raised an unexpected exception. `asked` is
-    case → last requested stage (default: profile), `fixed` is case → reason of a known failure that no longer occurs.
+    the cases with an executed stage; in the cases `broken`, a stage raised an unexpected exception. `asked` is case →
+    last requested stage (default: profile). `fixed` is case → reason of its known failure, which no longer occurs.
     `stale` is case → why measuring it again failed. The last line ends in `in `; the caller appends the duration."""
     lines = [f"note: {note}" for note in notes]
     standing: dict[str, list[Mapping[str, Any]]] = {}
@@ -284,7 +284,7 @@ def _only_run(row: Mapping[str, Any]) -> bool:
 
 
 def _doubted(row: Mapping[str, Any]) -> bool:
-    """Return whether a row's verdict can be understood only with its reason."""
+    """Return whether a row's verdict may mislead without its reason; the summary then shows the reason."""
     if row["status"] in ("failed", "no device"):
         return False
     return row["verification"] == "mistrusted" or bool(re.search("stateful: |not deterministic: ", row["reason"] or ""))

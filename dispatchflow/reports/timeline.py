@@ -20,7 +20,9 @@ _Slice = tuple[Span, str, dict[str, Any]]
 
 
 def trace(title: str, program: Program, calls: Calls) -> str:
-    """Return a trace of the queue's operations and of the dispatches, which are named by their sites.
+    """Return a trace with two kinds of events: operations of the runtime's queue, and dispatches.
+
+    Dispatches are named by their sites.
 
     Args:
         title: the name of the case.

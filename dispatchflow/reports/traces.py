@@ -48,7 +48,7 @@ def rows(trace: Trace, program: Program | None) -> list[dict[str, Any]]:
 
 
 def table(found: Sequence[Row]) -> str:
-    """Return a table with one line for each row of `rows`."""
+    """Return a table with one line for each row; `found` is a result of `rows`."""
     lines = [["zone", "count", "total", "median", "sites", "operations", "source"]]
     lines += [
         [

@@ -78,10 +78,10 @@ def rows(chains: Sequence[CaseState], toolchain: str, tags: Mapping[Any, Sequenc
 
 
 def before_last_line(text: str, chains: Sequence[CaseState]) -> str:
-    """Return a run's final text with the table of modules' verdicts added before the text's last line.
+    """Return a run's final text with a table of the verdicts on users' modules before its last line.
 
-    The table is inserted if the run has many users' modules and not all are right. Cases of operations are not counted,
-    because each verdict would have to be read from its record."""
+    The table is inserted only if there are more than `_MANY` modules and not all are right. Cases of operations are not
+    counted, because each verdict would have to be read from its record."""
     of_modules = [chain for chain in chains if type(chain.case.operation) is Module]
     if len(of_modules) <= _MANY or not (lines := table(of_modules)):
         return text
@@ -122,8 +122,8 @@ def kind(reason: str) -> str:
 def naming(reason: str) -> str:
     """Return the part of a reason that identifies the error.
 
-    It ends before the details of wrong elements. It also ends before the program's first value or type, if at least
-    `_ENOUGH` characters are left."""
+    The part ends before the details of wrong elements. It also ends before the program's first SSA value or type,
+    unless fewer than `_ENOUGH` characters would be left."""
     text = _DETAIL.split(reason.partition("\n")[0].rstrip())[0]
     value = VALUE.search(text) or _QUOTED.search(text)
     return text[: value.start()].rstrip() if value and value.start() >= _ENOUGH else text

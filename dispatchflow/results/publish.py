@@ -97,8 +97,8 @@ def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> 
 def append(store: Store, run: str, named: Mapping[str, Recorded], table: Table) -> DispatchflowError | None:
     """Append to a table each row that differs from the newest row of the same name; see `publish`.
 
-    `named` maps names, under which the records keep the newest rows, to rows. The table's Parquet files that are
-    missing or truncated are written too."""
+    `named` is name → row; the store's database has the newest row of each name. Parquet files of the table that are
+    missing or truncated are written again."""
     records = store.records
     published = records.newest_identities(named)
     new = {name: row for name, row in named.items() if published.get(name) != row.identity}
@@ -161,7 +161,8 @@ def name_of(chain: CaseState, protocol: Protocol) -> str:
 def _unused_part_name(run: str, parts: Collection[str]) -> str:
     """Return an unused name for a run's next part (Parquet file).
 
-    A run may write several parts, because it publishes its rows before each task that the user's `dodo.py` defines."""
+    The names are RUN.parquet, RUN-2.parquet, and so on. A run may write a part each time it publishes its rows: at its
+    end, and before each task that the user's `dodo.py` defines."""
     names = (f"{run}{f'-{number}' if number > 1 else ''}.parquet" for number in count(1))
     return next(name for name in names if name not in parts)
 

@@ -42,10 +42,10 @@ class Roofline:
 def roofline(
     flops: int | None, traffic_bytes: int | None, ceilings: tuple[float | None, float | None], median_ns: float
 ) -> dict[str, Any]:
-    """Return the row's `bound` and `percent_of_peak`, both None if an amount or a ceiling is unknown.
+    """Return the cells `bound` and `percent_of_peak` of a row; both are None if a needed value is unknown.
 
-    `bound` is the ceiling that limits the call, `compute` or `memory`; `percent_of_peak` is the rate that the call
-    reached, in percent of this ceiling."""
+    `bound` is the ceiling that limits the call: `compute` or `memory`. `percent_of_peak` is the rate that the call
+    reached, in percent of this ceiling. The ceiling for flops is not needed if the call has none."""
     if flops is None or traffic_bytes is None or ceilings[1] is None or (flops and ceilings[0] is None):
         return {"bound": None, "percent_of_peak": None}
     compute_ns = flops / ceilings[0] * 1e9 if ceilings[0] else 0.0

@@ -135,7 +135,7 @@ def _verified_with(verdict: Mapping[str, Any], toolchain: Toolchain) -> str | No
 
 
 def _versions(chain: CaseState, toolchain: Toolchain) -> dict[str, Any]:
-    """Return the toolchain's cells; a library's are None here, because `_times` has the library's version."""
+    """Return the cells about the toolchain; None for a library, whose version `_times` fills in."""
     if chain.case.library is not None:
         return dict.fromkeys(("toolchain_version", "toolchain_revision", "runtime_version"))
     return {
@@ -160,7 +160,7 @@ _KNOWN: dict[str, Callable[[CaseState], Any]] = {
 
 
 class Row(Mapping[str, Any]):
-    """A case's row; the cells in `_KNOWN` are computed one by one, all others together on first use."""
+    """A case's row. A cell in `_KNOWN` is computed by itself; the first use of another cell computes all."""
 
     __slots__ = ("_bounds", "_cells", "_identity", "_make", "chain", "status")
 
@@ -174,9 +174,9 @@ class Row(Mapping[str, Any]):
 
     @property
     def identity(self) -> str:
-        """The digest of the row's content: a row is written if the newest recorded row has another digest.
+        """The digest of what the row is computed from; a row is written if the newest row has another digest.
 
-        It covers the status, which may change without a new measurement, and the operation's flops and traffic."""
+        It covers, for example, the status, the measurement, the stages' keys, and the operation's flops and traffic."""
         if self._identity is None:
             measured = self.chain["profile"].measurement
             words = [self.chain.case.name, self.status, str(measured.id) if measured else "-"]

@@ -85,7 +85,9 @@ class SiteRow:
 
     @property
     def identity(self) -> str:
-        """The digest of the row's content: a row is written if the newest recorded row has another digest."""
+        """The digest of the row's cells; a row is written if the site's newest row has another digest.
+
+        It does not cover the cells in `_LATER`, such as `recorded_at`."""
         found = {name: value for name, value in self.cells.items() if name not in _LATER}
         return digest_of(json.dumps(["site", found], sort_keys=True).encode())
 
@@ -99,12 +101,13 @@ def recorded(
     run: str,
     now: float,
 ) -> dict[str, SiteRow]:
-    """Return name → row for each site of a case; the records keep a site's newest row under this name.
+    """Return name → row for each site of a case, such as `site 3 NAME` → row.
 
+    NAME is the argument `name`. The records know the newest row of each name.
     Args:
         chain: the case's state.
         rows: the cells of each site, from `reports.sites.rows`.
-        name: the name under which the records keep the case's newest row (`publish.name_of`).
+        name: the name of the case's row in the records (`publish.name_of`).
         version: the version of the toolchain.
         protocol: the id of the protocol.
         run: the name of this run.

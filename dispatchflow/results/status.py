@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def standing(chain: CaseState, bounds: Roofline) -> str:
-    """Return the row's status; it is `suspect` if the median is below `Roofline.credible_ns`."""
+    """Return the row's status, such as `measured`; a median too short to be credible is `suspect`.
+
+    The shortest credible time is `Roofline.credible_ns`."""
     if chain.failure is not None:
         return "failed" if chain.known is None else KNOWN
     if chain["profile"].state == "absent":
@@ -54,9 +56,9 @@ def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
 
 
 def stores(facts: Mapping[str, Any]) -> str | None:
-    """Return why a module's calls may differ; None if it stores to no global.
+    """Return a remark that a module's calls may differ, because it stores to globals; None if it does not.
 
-    `facts` are those of its record of `emit`."""
+    `facts` are the facts of the record of the module's stage `emit`."""
     found = facts.get("stored")
     return f"stateful: it stores to @{', @'.join(found)}, so calls may differ" if found else None
 

@@ -76,7 +76,7 @@ class Database:
             raise self._store_error(error) from error
 
     def _open(self, alone: bool = False) -> None:
-        """Open the file; if `alone` is true, no other process can use it meanwhile.
+        """Open the file; if `alone` is true, no other process can use the file until it is closed.
 
         Processes that share a database in WAL mode need an additional file, `-shm`, which cannot be created on a full
         disk. A process that is alone needs no such file, so it can read and remove records even on a full disk."""

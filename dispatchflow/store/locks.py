@@ -207,8 +207,8 @@ _mine = _Mine()
 def _holder_in_words(place: Path, waiting: int) -> str | None:
     """Describe the process for which this one waits; None if only threads of this process hold the locks.
 
-    The described process holds the lock of `place`; if no process holds that lock, it holds the turnstile. `waiting` is
-    the open descriptor of the file whose lock is awaited: that of `place`, or the turnstile."""
+    The described process holds the lock of `place`. If no process holds that lock, the holder of the turnstile is
+    described. `waiting` is the open descriptor of the file whose lock is awaited: `place`, or the turnstile."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiling or verifying"

@@ -85,7 +85,7 @@ class Records(Database):
         return [StoredRecord(key, stage, at, self.value(outputs), *made) for key, stage, at, outputs, *made in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Delete the records with these keys, and all rows of `output` with these keys or object digests."""
+        """Delete the records with these keys; in the table `output`, delete these keys and object digests."""
         with self._lock:
             self._db.execute("pragma synchronous = full")  # a power failure must not restore the records
             try:
@@ -103,7 +103,7 @@ class Records(Database):
         return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
 
     def passed_compiles(self, toolchain: Digest) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
-        """Yield (digest of the code, ingredients) of each successful compile with another toolchain."""
+        """Yield (digest of the code, ingredients) of each successful compile not made with `toolchain`."""
         others = "stage = 'compile' and ok and json_extract(ingredients, '$.toolchain') <> ?"
         for code, text in self._all(f"select code, ingredients from record where {others}", toolchain):
             yield code, self.value(text)
@@ -195,7 +195,7 @@ class Records(Database):
             yield Measurement(id_, key, status, median_ns, runtime, machine, self)
 
     def medians_with_sessions(self) -> Iterator[tuple[Key, float, Mapping[str, Any]]]:
-        """Yield (key, median in ns, `anchors.Moment` as a mapping) of at most `_NEWEST` newest measurements."""
+        """Yield (key, median in ns, `anchors.Moment` as a mapping) of the last `_NEWEST` measurements."""
         rows = self._all(
             "select key, median_ns, json_extract(conditions, '$.session') from measurement "
             "where status in ('measured', 'noisy') and median_ns > 0 order by id desc limit ?",
@@ -206,7 +206,7 @@ class Records(Database):
                 yield key, median_ns, self.value(session)
 
     def observation(self, measurement: int) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]:
-        """Return a measurement's (reason, conditions, ingredients, name of the run, time of its begin)."""
+        """Return a measurement's (reason, conditions, ingredients, run's name, begin in s since 1970)."""
         ((reason, conditions, ingredients, run, at),) = self._all(
             "select reason, conditions, ingredients, run, at from measurement where id = ?", measurement
         )
@@ -241,7 +241,7 @@ class Records(Database):
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
         """Return name → identity (a digest) of the newest row with this name, for names that have a row.
 
-        `names` are names of rows (`publish.name_of`) or views. Given over 500, all recorded names are returned."""
+        `names` are names of rows (`publish.name_of`) or views. For over 500, the result has other names too."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))
