@@ -1,1 +1,1 @@
-"""Define cases and their parts, users' modules, and known failures. No module here runs a tool."""
+"""Define cases and their parts, users' MLIR modules, and known failures; no code here runs a tool."""

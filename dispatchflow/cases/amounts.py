@@ -1,4 +1,4 @@
-"""Read the flops and bytes of one call from a workload; None if a row cannot store the value."""
+"""Call a workload's `flops` and `traffic_bytes`, and check that a row can store the values."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _LIMIT = 2**63  # rows store them as int64
 
 
 def value_or_error(program: Workload, amount: str) -> Any:
-    """Call the method `amount` of a workload; return its value, or the exception that it raised.
+    """Call a workload's method `flops` or `traffic_bytes`; return its value or the exception it raised.
 
-    If the exception is put into a row, the row is refused like any row with a wrong value: no column can store it.
+    `amount` is the method's name. A row with an exception as its value is refused when it is written.
 
     Raises:
-        MemoryError, OSError: the method raised this error, which is not the operation's fault.
+        MemoryError, OSError: the method raised this error, whose cause is the machine and not the method.
     """
     try:
         return getattr(program, amount)()

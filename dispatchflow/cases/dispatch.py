@@ -41,10 +41,10 @@ class Dispatch:
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
-        """Return a copy whose field `asks` is read from `emitted`, the record of the stage `emit`.
+        """Return a copy whose `asks` has the lowering configurations in the text of a user's module.
 
-        This is done only for a user's module. The dispatch of an operation is returned unchanged, because an
-        operation's text requests only what the tuning requests."""
+        `emitted`, the record of the stage `emit`, lists them. For an operation, the dispatch is returned unchanged: the
+        text of an operation has no configuration except the tuning's."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
 
     @property
@@ -54,9 +54,9 @@ class Dispatch:
         return AND.join(filter(None, (of_tuning, *dict.fromkeys(self.asks)))) or None
 
     def _counted(self, packed: bool) -> Operation | None:
-        """Return the operation if the compiler must make exactly as many dispatches as the operation states.
+        """Return the operation if the compiler must make exactly `operation.dispatches` dispatches.
 
-        Return None if the number is unknown, or if the compiler or this tuning decides the number."""
+        Return None if the operation does not state the number, or if the compiler or this tuning may change it."""
         operation = self.operation
         known = isinstance(operation, Operation) and operation.dispatches is not None
         return cast(Operation, operation) if known and self.tuning.keeps_dispatches and not packed else None
@@ -64,8 +64,9 @@ class Dispatch:
     def demanded(self, packed: bool = False) -> str | None:
         """Describe the configuration and number of dispatches that the compiler's dump must show.
 
-        The result is None if neither is required. The text enters the compile key; `missed` checks the dump. `packed`
-        says whether the compiler packs operands by default (`Release.packs`)."""
+        An example is `default; 2 dispatches`. The result is None if neither is required. The text is an ingredient of
+        the compile key; `missed` checks the dump. `packed` says whether the compiler packs operands by default
+        (`Release.packs`)."""
         if (operation := self._counted(packed)) is None:
             return self.requested
         beside = " beside a copy" if operation.may_copy else ""
@@ -93,7 +94,9 @@ class Dispatch:
 
 @lru_cache(maxsize=64)
 def _module(operation: Operation, syntax: Release, attribute: str, region: bool = False) -> str:
-    """Emit the module. The result is cached, because most tunings of an operation have the same module."""
+    """Emit an operation's module; cached, because most tunings of an operation have the same module.
+
+    `attribute` and `region` are fields of the tuning's `Lowering`."""
     body = operation.body_for(syntax, attribute)
     body = _in_region(body, attribute.strip(" {}"), operation.result().mlir) if region else body
     arguments = ", ".join(
@@ -108,7 +111,10 @@ module @dispatch {{
 
 
 def digest_of_module(source: Digest, function: str, objects: tuple[tuple[str, Digest], ...] = ()) -> Digest:
-    """Return the `program_digest` of a module from the digests of its file and of the objects it names."""
+    """Return the `program_digest` of a function of a user's module.
+
+    `source` is the digest of the module's file; `objects` has the path and digest of each file that the module
+    names."""
     return Digest(key_of("program", {"source": source, "objects": objects, "function": function}))
 
 
@@ -119,7 +125,8 @@ def program_digest(program: Workload) -> Digest:
     The digest is the same for all tunings, targets, toolchains and libraries.
 
     An operation's digest covers its name, sizes, types, layouts and options, and its module without a tuning. The
-    digest of a user's module covers the function and the bytes of the file and of the objects that it names."""
+    digest of a user's module covers the function's name, the bytes of the module's file, and the paths and bytes of
+    the files that the module names."""
     if isinstance(program, Module):
         objects = tuple((path, file.digest) for path, file in program.objects)
         return digest_of_module(program.source.digest, program.function, objects)

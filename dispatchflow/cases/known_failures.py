@@ -87,7 +87,7 @@ class KnownFailure:
 
 
 def version_of(text: str) -> Version:
-    """Parse `3.12.0rc20260917` to (3, 12, 0); a date counts as the oldest version, other text as newest."""
+    """Parse `3.12.0rc1` to (3, 12, 0). A date (`20240828`) is the oldest version, other text the newest."""
     match = _VERSION.match(text)
     if match is None:
         return _NEWEST
@@ -131,7 +131,7 @@ def _matches(value: str, pattern: str) -> bool:
 
 
 def _value_of(case: Case, word: str) -> str | None:
-    """Return a case's value for a word of `match`; None if the case has no such word."""
+    """Return a case's value for a word of `match`, such as `dtype`; None if the case has no such word."""
     program = case.operation
     match word:
         case "case":
@@ -164,7 +164,7 @@ _COARSE = frozenset(("operation", "target", "backend", "tuning", _FEATURES))
 
 
 class KnownFailures:
-    """The entries about one release; `log(digest)` returns a failed tool's output, which has this digest."""
+    """The entries about one release; `log` returns the output of a failed tool, given its digest."""
 
     def __init__(
         self,
@@ -192,9 +192,9 @@ class KnownFailures:
                 yield entry
 
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
-        """Return (entry, other conditions) for each entry that fits a case's operation, target and tuning.
+        """Return the entries whose conditions on the operation, the target and the tuning fit a case.
 
-        The result is cached, because thousands of cases have few combinations of operation, target and tuning."""
+        Each comes with its other conditions. The result is cached: thousands of cases have few such combinations."""
         kind = case.operation.name, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
             found = tuple(
@@ -219,10 +219,10 @@ class KnownFailures:
         return next((entry for entry in self.covering(case) if entry.fits(stage, reason, text)), None)
 
     def passing(self, case: Case, made: Callable[[str], bool]) -> KnownFailure | None:
-        """Return an entry that predicts the failure of a stage that this case passed; None if there is none.
+        """Return an entry that predicts a failure of a stage that this case passed; None if there is none.
 
-        `made` returns whether a stage of the case passed. Entries with `some`, which predict only that some of the
-        matching cases fail, do not count."""
+        `made(stage)` returns whether the stage passed. Entries with `some` are left out: they predict only that
+        some of the matching cases fail."""
         return next(self._covering(case, lambda entry: not entry.some and made(entry.stage)), None)
 
 

@@ -65,7 +65,7 @@ class File:
 
     @property
     def identity(self) -> str | tuple[str | None, ...]:
-        """The ingredient of keys that represents the file."""
+        """The ingredient of keys that represents the file: its digest, with the member and type if given."""
         if self.member is None and self.type is None:
             return self.digest
         return self.digest, self.member, self.type
@@ -167,7 +167,7 @@ class Module(Workload):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The Python packages that import the file or compute the expected results."""
+        """The Python packages that convert the file to MLIR (`onnx`) or compute the expected results."""
         return tuple(filter(None, (self.importer, self.against_library)))
 
     @property
@@ -178,7 +178,7 @@ class Module(Workload):
         return f"the reference, {self.name} on {self.against.name}"
 
     def compiled_with(self, flags: Flags) -> Module:
-        """Return this module with `meaning` set to the flags among `flags` that change results."""
+        """Return this module with `meaning` set to those of `flags` that change what the module computes."""
         meaning = of_meaning(flags)
         return replace(self, meaning=meaning) if meaning else self
 
@@ -195,12 +195,12 @@ def objects(text: str) -> list[str]:
 
 
 def with_objects(text: str, name_of: Callable[[str], str]) -> str:
-    """Replace each path that `objects` finds in a text by `name_of(path)`. That name must need no escapes."""
+    """Replace each path that `objects` finds by `name_of(path)`, a name that needs no escapes in MLIR."""
     return _OBJECT.sub(lambda match: f'{match[1]}"{name_of(unescaped(match[2]))}"', text)
 
 
 def reading_pass(text: str) -> str | None:
-    """Return a pass option that names a file, from the module's own pipeline; None if there is none."""
+    """Return the option in a module's `preprocessing_pipeline` that names a file; None if there is none."""
     match = _READING_PASS.search(text)
     return match[1] if match else None
 
@@ -238,7 +238,7 @@ def is_sized(spelling: str) -> bool:
 
 
 def spelt(sizes: Sequence[int | None], element: str) -> str:
-    """Spell a type as functions declare it; rank 0 is `tensor<f32>`, to distinguish it from a number."""
+    """Return a tensor's type as text: `4x?xf32`, or `tensor<f32>` for rank 0 (`f32` would be a number)."""
     dims = ["?" if size is None else str(size) for size in sizes]
     return "x".join([*dims, element]) if dims else f"tensor<{element}>"
 
@@ -246,13 +246,13 @@ def spelt(sizes: Sequence[int | None], element: str) -> str:
 def with_sizes_of(printed: str, declared: str) -> str:
     """Return the type of a result, with the sizes that the runtime printed.
 
-    If the printed element type is not in `ELEMENT_TYPES`, it is replaced by the declared one, which is MLIR's name."""
+    The element type is the printed one if `ELEMENT_TYPES` has it or none is declared; otherwise the declared one."""
     known = declared == BUFFER_VIEW or element_of(printed) in ELEMENT_TYPES
     return printed if known else spelt(sizes_of(printed) or (), element_of(declared))
 
 
 def unlike(got: str, expected: str) -> str | None:
-    """Return how types differ, such as `40x12, expected 12x40`; None if they are equal or one is unknown."""
+    """Return how two types differ: `40x12, expected 12x40`; None if they are equal or one is unknown."""
     sizes = sizes_of(got), sizes_of(expected)
     if None in sizes or not (is_sized(got) and is_sized(expected)):
         return None
@@ -268,7 +268,7 @@ def unlike(got: str, expected: str) -> str | None:
 
 
 def is_scalar(spelling: str) -> bool:
-    """Return whether a type is passed to the tools as a bare number; `tensor<f32>`, of rank 0, is not."""
+    """Return whether a type is that of a bare number, such as `f32`; `tensor<f32>`, of rank 0, is not."""
     return _SCALAR.fullmatch(spelling) is not None
 
 
@@ -281,9 +281,9 @@ def element_of(spelling: str) -> str:
 
 
 def output_names(results: Sequence[str], stem: str = "output") -> tuple[str, ...]:
-    """Return the file name of each result.
+    """Return the file name of each result: `output_0.bin`, `output_1.bin`, ….
 
-    A bare number has a file too, because the tool prints only six of its digits."""
+    A result that is a bare number has a file too, because the tool prints only six of its digits."""
     return tuple(f"{stem}_{i}.bin" for i in range(len(results)))
 
 

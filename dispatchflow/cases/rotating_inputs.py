@@ -57,7 +57,7 @@ def of_module(
 
 
 def _operand(declared: str, argument: str) -> Operand:
-    """Return the `Operand` for an argument.
+    """Return the `Operand` for an argument; its field `cold` says whether the argument is copied.
 
     A number, an empty tensor, and an argument whose type is not fully known are not copied."""
     if is_scalar(declared):
@@ -116,9 +116,9 @@ def too_large(found: Rotation, memory_bytes: int) -> str | None:
 def module(found: Rotation) -> str:
     """Emit a module whose function has the name, arguments and results of the measured function.
 
-    A branch in the function makes the copies at the first call, and loads them from globals at later calls. Both sides
-    of the branch return the copies. If the copies were loaded after the branch, the compiler would move the load of a
-    global before the branch that stores to it (IREE 3.13)."""
+    The function begins with a branch. At the first call, it takes the side that copies the inputs and stores the copies
+    to globals; at later calls, it takes the side that loads the globals. Each side yields the copies. One load after
+    the branch would not work: the compiler would move it before the branch (IREE 3.13)."""
     operands = found.operands
     cold = [i for i, operand in enumerate(operands) if operand.cold]
 

@@ -29,9 +29,10 @@ STAGE_DOCS = {
 
 
 def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
-    """Return tasks without actions: groups for the stages, and tasks for selected cases not in `made`.
+    """Return a group task for each stage, and a task without actions for each case that is up to date.
 
-    The user's own tasks may depend on these tasks. `made` has the tasks of cases that need execution."""
+    The user's own tasks may depend on them. `made` has the tasks that must be executed; every other selected
+    `STAGE:CASE` counts as up to date."""
     names = {task.name for task in made}
     rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]
     empty = [Task(f"{stage}:{name}", None, subtask_of=stage) for stage, name in rest if f"{stage}:{name}" not in names]

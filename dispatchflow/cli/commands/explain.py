@@ -80,9 +80,10 @@ def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
 
 
 def _actions(chain: CaseState, stage: str) -> Iterator[tuple[str, Action]]:
-    """Yield (title of the key, action) for each action of a stage whose key is known.
+    """Yield (title, action) for each action of a stage whose key is known; the title names the key.
 
-    The stage `sites` may have two actions: one finds the sites (provenance), the other measures them."""
+    The stage `sites` may have two actions: one finds the sites (`key of the provenance`), the other measures them
+    (`key of the times`)."""
     action, tracing = chain[stage].action, site_states.provenance_of(chain) if stage == SITES else None
     if tracing is not None:
         yield "key of the provenance", tracing
@@ -115,10 +116,10 @@ def _short(value: Any) -> str:
 
 
 def _difference(old: Any, new: Any) -> str:
-    """Describe the old value of an ingredient.
+    """Describe the old value of an ingredient, compared with the new one.
 
-    A list (such as flags) is described by the items that were added since and those that were removed; a mapping, by
-    the old values of the items that changed or were removed; any other value, by its text."""
+    If both are lists (such as flags), the text names the items that were added and those that were removed. If both are
+    mappings, it has the old values of the items that changed or were removed. Otherwise it is the old value as text."""
     old, new = _as_json(old), _as_json(new)
     if isinstance(old, list) and isinstance(new, list):
         gone, come = [x for x in old if x not in new], [x for x in new if x not in old]
