@@ -22,7 +22,7 @@ _OUTPUT = "module"
 
 @dataclass(frozen=True, slots=True)
 class LibraryProgram:
-    """A program that a library runs: the text of an operation's call, or the files of a model."""
+    """A program that a library runs: Python text that calls an operation, or the files of a model."""
 
     main: str
     """The name of the file that `_harness.py` loads."""
@@ -91,7 +91,7 @@ def model_files(program: Module) -> dict[str, File]:
 
 
 def misplaced(program: Module) -> str | None:
-    """Return why a model's files cannot be placed in one folder; None if they can."""
+    """Return an error if a model names weights outside of its own directory; None if it does not."""
     for written, _ in program.objects:
         if PurePosixPath(written).is_absolute() or ".." in PurePosixPath(written).parts:
             return f"{PurePath(program.source.path).name} names weights outside of its own directory: {written}"

@@ -30,7 +30,7 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
         super().run_tasks(task_dispatcher)
 
     def get_next_job(self, completed: Any) -> Any:
-        """Return the next job like doit's method, but defer exclusive tasks until no other task can run."""
+        """Return the next job, as doit's method does; an exclusive task waits until no other task can run."""
         if completed is not None:
             self._in_flight -= 1
         if self._stop_running or self.stopped():

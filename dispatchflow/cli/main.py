@@ -1,8 +1,8 @@
 """Execute `doit …` in a directory whose dodo.py has `from dispatchflow import main; main()`.
 
 Stock doit loads that file and so calls `main`, which executes one of our commands and ends the process.
-docs/decisions/0001 gives the reasons, and says what stock doit would do instead. `dispatchflow …` loads the file itself
-and imports doit only if there is something to do: the import takes longer than a run in which nothing changed.
+docs/decisions/0001 says why stock doit's own commands are not used. `dispatchflow …` loads the file itself and imports
+doit only if there is something to do: the import takes longer than a run in which nothing changed.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ _running = False
 
 
 def command() -> None:
-    """Execute `dispatchflow …` like `doit …`.
+    """Execute `dispatchflow …` like `doit …`, but start faster.
 
-    If stock doit would only load ./dodo.py, this function loads the file itself and does not import doit. Only for a
-    word in `_BOTH`, `dispatchflow help WORD` differs from `doit help WORD`."""
+    If stock doit would do no more than execute ./dodo.py, this function executes the file and does not import doit.
+    One answer differs: for a WORD in `_BOTH`, `doit help WORD` shows stock doit's help, and `dispatchflow help WORD`
+    ours."""
     _interruptible()
     try:
         if sys.argv[1:] == ["--version"]:
@@ -73,10 +74,11 @@ def command() -> None:
 
 
 def _only_loads(words: Sequence[str]) -> bool:
-    """Return whether stock doit would only load ./dodo.py.
+    """Return whether stock doit would do no more than execute ./dodo.py.
 
-    It would do something else if there is an option, a command in `_STOCK`, or a configuration of doit that may name
-    another dodo file. `help` followed by a word in `_BOTH` counts as our command, not as one in `_STOCK`."""
+    It would do more if the words have an option or a command in `_STOCK`, or if doit has a configuration, which may
+    name another file than dodo.py. `help WORD` with a WORD in `_BOTH` counts as our command, not as stock doit's.
+    The result is also False if dodo.py cannot be read or contains the text `doit`."""
     ours = len(words) == 2 and words[0] == "help" and words[1] in _BOTH
     if any(word.startswith("-") or (word in _STOCK and not ours) for word in words) or Path("doit.cfg").exists():
         return False
@@ -121,7 +123,8 @@ def _interruptible() -> None:
 def _interrupt(number: int, frame: object) -> None:
     """Raise KeyboardInterrupt at the first signal; end the process at the second.
 
-    The exception runs every `finally` block. The second signal loses no more work than `kill -9` would."""
+    The exception lets every `finally` block run. The second signal acts like `kill -9`, which loses no finished work
+    either."""
     for each in _INTERRUPTS:
         signal.signal(each, lambda again, frame: _end(again))
     raise KeyboardInterrupt(number)
@@ -233,8 +236,9 @@ def _refused_by_doit() -> tuple[type[Exception], ...]:
 def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay | None:
     """Return the `Replay` of a command line's answer; None if the answer must not be replayed.
 
-    An answer may be replayed if it depends only on inputs that `Replay` records. It depends on more if one of the
-    user's tasks is selected, or if `remeasure=`, `retry=` or an option other than -n is given."""
+    A replay prints the answer again if the inputs that `Replay` recorded are unchanged. The answer must not depend on
+    other inputs. It does if one of the user's tasks is selected, or if `remeasure=`, `retry=`, an option other than -n,
+    or a program after `--` is given."""
     if not line.plain or {"remeasure", "retry"} & set(line.variables):
         return None
     words, own = line.words or dodo_file.default_words(names), dodo_file.task_names(names)

@@ -84,14 +84,14 @@ class Progress:
                 self._tasks[stage] = self._live.add_task(stage, total=count, name="")
 
     def say(self, line: str, seldom: bool = False) -> None:
-        """Print a line; with `seldom` only if nothing was printed for `_SILENCE_S` seconds."""
+        """Print a line. With `seldom`, print it only if nothing was printed in the last `_SILENCE_S` (10) s."""
         with self._lock:
             if not seldom or time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()
                 self._print(line)
 
     def block(self, trial: Trial, undecided: int) -> None:
-        """Report the end of a measurement's block; `undecided` is the number of measurements that continue."""
+        """Report that `trial` finished a block; `undecided` is the number of trials that need more blocks."""
         with self._lock:
             number, most = len(trial.blocks_ns), trial.protocol.blocks
             if self._live is not None:

@@ -80,7 +80,7 @@ def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
 
 
 def _actions(chain: CaseState, stage: str) -> Iterator[tuple[str, Action]]:
-    """Yield (title, action) for each action of a stage whose key is known; the title names the key.
+    """Yield (title, action) for each action of a stage whose key is known; the title introduces the key.
 
     The stage `sites` may have two actions: one finds the sites (`key of the provenance`), the other measures them
     (`key of the times`)."""

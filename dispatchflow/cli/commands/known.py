@@ -76,8 +76,8 @@ def _file_of(entry: KnownFailure, root: Path) -> Path:
 def _known_failures(workspace: Workspace, selection: Selection) -> Iterator[str]:
     """Yield the lines of `doit known`: each entry for this IREE release, and the cases that it covers.
 
-    An entry describes a known failure. Its selected cases are counted by outcome: failed as the entry says, failed
-    otherwise, passed the entry's stage, or not tried."""
+    An entry describes a known failure. For each entry, the lines count the selected cases that it covers by outcome:
+    failed as the entry says, failed in another way, passed the entry's stage, or not tried."""
     entries, last = workspace.known.entries, selection.last_stage()
     counts = {id(entry): Counter[str]() for entry in entries}
     for chain in workspace.chains(list(last)):

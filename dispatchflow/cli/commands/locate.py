@@ -40,15 +40,15 @@ class LocateCommand(QueryCommand):
         return int(found.fails)
 
     def _words(self, args: Sequence[str]) -> list[str]:
-        """Return the words and variables of this command line that select the case, without those in `_OWN`."""
+        """Return this command line's words and variables, without `locate`'s own variables (`_OWN`)."""
         return [*args, *(f"{name}={text}" for name, text in self.app.variables.items() if name not in _OWN)]
 
 
 def _reference(workspace: Workspace) -> Target | None:
     """Return the target that `reference=` names; None if it is not given or names a library.
 
-    `reference` is also removed from `workspace.values`, unless `file=` or `suite=` is given. With these variables, the
-    reference is part of the case, and the case's results are compared with it."""
+    With `file=` or `suite=`, the command line describes a sweep, and `reference` is one of its words. Without them,
+    `reference` is removed from `workspace.values`, because it would count as a sweep by itself."""
     values = workspace.values
     word = values.get("reference")
     if not {"file", "suite"} & values.keys():

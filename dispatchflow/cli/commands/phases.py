@@ -117,7 +117,8 @@ def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
 def _across(asked: CasePhases, other: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
     """Yield texts that say after which phases the modules of two cases differ, and show the differences.
 
-    The differences are shown after the first such phase, or after each phase from `from=` to `to=`."""
+    The differences are shown after each phase from `from=` to `to=`, or after the one phase that is given. If neither
+    variable is given, only the first difference is shown."""
     known = list(_known(asked))
     _known(other)
     names = [each.case.name for each in (asked, other)]

@@ -150,7 +150,7 @@ def _publish_and_report(
 ) -> tuple[int, str]:
     """Write the rows to Parquet, print the results and the summary of a run.
 
-    Return (exit code, printed text without the duration at its end)."""
+    Return a pair: the exit code, and the printed text. The duration at the end of the text is left out."""
     workspace = stages.workspace
     if not last and not skips:
         return int(failed), ""

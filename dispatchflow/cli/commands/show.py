@@ -42,10 +42,12 @@ class ShowCommand(QueryCommand):
 
 
 def _written(out: Path, results: Sequence[CallResult]) -> list[Path]:
-    """Write the results as `.npy` files: a single one to `out`, or all into the folder `out`.
+    """Write the results as `.npy` files, and return the files' paths.
+
+    If `out` ends in `.npy`, it is the file of the only result. Otherwise it is the folder of `result_0.npy`, ….
 
     Raises:
-        SpecError: a file cannot be written, or `out` is one file and there are several results.
+        SpecError: a file cannot be written, or `out` ends in `.npy` and there is not exactly one result.
         ToolError: numpy has no array for a result.
     """
     import numpy as np

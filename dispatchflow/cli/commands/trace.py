@@ -68,10 +68,10 @@ class TraceCommand(QueryCommand):
 
 
 def _refuse_zones(workspace: Workspace, tracy: bool, out: str) -> None:
-    """Raise SpecError if the timeline `out` is requested with arguments that only a Tracy trace takes.
+    """Raise SpecError if a timeline of one call is requested with arguments that only a Tracy trace takes.
 
-    Such arguments are a program, a trace file, and the variables `top=` and `format=`. `tracy` says whether a program
-    or a trace file is given."""
+    These arguments are a program, a trace file, `top=` and `format=`. `tracy` says whether a program or a trace file is
+    given; `out` is the file of the timeline."""
     zones = [f"{name}=" for name in ("top", "format") if name in workspace.values]
     if tracy or zones:
         facts = {"form": f"doit trace CASE out={out}", "given": zones[0] if zones else "a program, or a trace of Tracy"}
