@@ -1,6 +1,6 @@
 """Find the cases, skips and tasks that the words of a command line select.
 
-A skip is a requested combination that is not possible.
+A skip is a requested combination that is not possible, such as a tuning on a target that does not have it.
 
 The doit tasks of cases are made later, and only for selected cases with pending stages, because making a task costs
 more than checking whether a stage is pending.
@@ -47,8 +47,8 @@ class Selection:
 def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
     """Return the cases and tasks that these words name; without words, all cases for the stage `profile`.
 
-    If a word matches skips but no cases, only the skips are selected. `foreign` are the names of the user's own tasks,
-    `commands` those of all commands.
+    A word may match only skips; it then selects these skips and no case. `foreign` has the names of the user's own
+    tasks, and `commands` the names of all commands.
 
     Raises:
         NothingMatched: a pattern or a case's name matches neither cases nor skips; the error lists what exists.

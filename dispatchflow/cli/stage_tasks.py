@@ -34,7 +34,7 @@ _WITH_SITES = " sites "
 
 
 class StageTasks:
-    """The actions of the tasks; all but measurements may run in several threads at a time."""
+    """The actions of the doit tasks. Measurements run alone; the others may run in several threads."""
 
     def __init__(self, workspace: Workspace, progress: Progress) -> None:
         self.workspace, self.progress = workspace, progress
@@ -111,7 +111,7 @@ class StageTasks:
         return None if record.ok else record.reason or "failed"
 
     def prepare(self, cases: Iterable[Case]) -> None:
-        """Add all pending measurements to the session before its first block; rounds then interleave them."""
+        """Add all pending measurements to the session, whose rounds interleave the blocks of all cases."""
         new = [case for case in cases if case not in self._prepared]
         if not new:
             return
@@ -122,7 +122,7 @@ class StageTasks:
             self._calibrate(target, device, kinds)
 
     def _calibrate(self, target: Target, device: Device, kinds: Sequence[str]) -> None:
-        """Measure the unknown ceilings (highest rates) of these kinds; with `remeasure=yes`, also known ones."""
+        """Measure those ceilings (highest rates) that are unknown; with `remeasure=yes`, measure all `kinds`."""
         ceilings, anew = self.workspace.ceilings, self.workspace.settings.remeasure == "yes"
         ceilings.copy_to_store(target, device)
         if wanted := kinds if anew else ceilings.missing(target, device, kinds):
@@ -131,7 +131,7 @@ class StageTasks:
             ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:
-        """Return (target, device, kinds of ceilings) for each place; the kinds are those its cases need.
+        """Return (target, device, kinds) for each place; `kinds` names the ceilings that its cases need.
 
         A place is a target with a number of threads; each place has ceilings of its own."""
         places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
@@ -149,7 +149,7 @@ class StageTasks:
         return Session(w.bench, w.toolchain, w.run, self.progress.block, w.resolver.reuse.refusal, pauses=pauses)
 
     def _trial(self, case: Case) -> Trial | None:
-        """Verify a case if necessary and return its measurement; None if the case cannot be measured."""
+        """Verify a case if necessary; return the trial that will measure it, or None if none can."""
         before = self.workspace.resolver.chain(case)["compile"]
         found = self.workspace.executor.artifacts(case, expected=False)
         chain = self.workspace.resolver.chain(case)
@@ -167,7 +167,7 @@ class StageTasks:
         return trials.trial(self.workspace.executor, chain, found)
 
     def _pending_trial(self, case: Case) -> Trial | None:
-        """Add a case's measurement to the session and return it; None if it is impossible or not needed."""
+        """Add a case's trial to the session and return it; None if it is impossible or not needed."""
         trial = self._trial(case)
         if trial is None or not self.workspace.resolver.chain(case)["profile"].pending:
             return None
@@ -203,7 +203,7 @@ class StageTasks:
         return record.ok
 
     def _calibrate_for_sites(self, case: Case) -> None:
-        """Measure the ceilings of a case's sites, and again if a site's rate exceeds its ceiling."""
+        """Measure the ceilings of a case's sites, unless known; repeat it if a site exceeds its ceiling."""
         w, chain = self.workspace, self.workspace.resolver.chain(case)
         if (found := case_sites.load(w, chain)) is None or found.times is None:
             return
@@ -214,9 +214,10 @@ class StageTasks:
             w.ceilings.calibrate(case.target, chain.device, self.session, kinds, spare=True)
 
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
-        """If cases would reuse another runtime's times, compare the runtimes on a few cases (controls).
+        """Compare this runtime with the other runtimes whose times the selected cases would reuse.
 
-        If the speeds differ, the cases that would reuse times are measured again. Return False if there are none."""
+        A few cases, the controls, are measured with both. If the speeds differ, the cases that would reuse the times
+        are measured again. Return False if no case would reuse times of another runtime."""
         resolver, looked = self.workspace.resolver, False
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) in MEASURED]:
             looked = True
@@ -237,9 +238,10 @@ class StageTasks:
         return looked
 
     def publish(self, cases: Mapping[Case, str], chains: Sequence[CaseState]) -> list[Row]:
-        """Write the rows of cases that were selected for a stage in `MEASURED`; return the rows of all cases.
+        """Write the rows of the cases selected for `profile` or `sites`; return the rows of all cases.
 
-        For cases in `touched`, or with an outdated view (`build/CASE/`), write the view and the keys for `explain`."""
+        Also write the view (`build/CASE/`) and the keys for `doit explain`, for each case that is in `touched` or has
+        an outdated view."""
         workspace = self.workspace
         rows = self._rows(chains)
         if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):

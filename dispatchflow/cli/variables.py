@@ -131,7 +131,7 @@ def _number(value: str) -> float:
 
 
 def _sample(value: str) -> int | None:
-    """Parse the size of a sample; return None for `all`."""
+    """Parse the value of `sample=`, a number of compiles; return None for `all`."""
     return None if value == "all" else _count(value)
 
 
@@ -278,7 +278,7 @@ VARIABLES: dict[str, Variable] = {
 
 
 def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
-    """Return name → value; `groups` names the groups and the single variables that the command takes.
+    """Return name → value. `groups` has groups (`report`) and single variables (`out`) that are allowed.
 
     Raises:
         SpecError: a variable is unknown or not taken by this command, or a value is not allowed.

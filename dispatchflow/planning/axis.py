@@ -43,7 +43,7 @@ def axis(written: object, forms: str = FORMS) -> Axis:
     """Parse the sizes in a spec or a variable.
 
     Raises:
-        AxisError: the text is not one of `FORMS`, or a size is not in 1 … 2**31 - 1.
+        AxisError: `written` has none of the forms in `FORMS`, or a size is not in 1 … 2**31 - 1.
     """
     items = written if isinstance(written, list | tuple) else [written]
     if not items:

@@ -40,13 +40,14 @@ _SIZES = re.compile(r"\d+(?:x\d+)*")
 
 
 def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
-    """Return the one operation that has these dims and the options that `words` names.
+    """Return the operation that is meant if a sweep has dims and `words`, but does not name it.
 
-    If several operations fit, those that take all values in `words` (of options, element types and layouts) are
-    preferred. If several are left, those without other dims are preferred.
+    An operation fits if it has all of `dims` and all options in `words`. If several fit, those are preferred that take
+    every value in `words` (of an option, `dtype` or `layout`). If several of these are left, those without further dims
+    are preferred, and among the latter those with `Operation.by_dims`.
 
     Raises:
-        SpecError: no operation fits, or several do.
+        SpecError: no operation fits, or several are left.
     """
     options = [word for word in words if word in OPTIONS]
     fitting = [name for name, operation in OPERATIONS.items() if set(dims) <= set(operation.dims)]
@@ -73,14 +74,14 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 
 
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return operation → the words (keys) of its sweep, for each operation to which the given words apply.
+    """Return operation → the words (keys) of its sweep, for a sweep that has `shape` and no operation.
 
-    `written` is the value of `shape`: classes of shapes (`shapes.ShapeClass`), or sizes such as `64x80`. The
-    words of an operation have only those classes and values that the operation takes. An operation that takes none of
-    the classes, or none of a word's values, is left out.
+    `written` is the value of `shape`: names of classes, such as `tiny`, or sizes, such as `64x80`. `words` has the
+    other words and their values. The sweep of an operation has only those classes and values that the operation takes.
+    An operation that takes no class, or no value of some word, is left out.
 
     Raises:
-        SpecError: no operation has one of the classes or values, or sizes fit several operations or none.
+        SpecError: a class or a value is taken by no operation, or sizes fit several operations or none.
     """
     narrowing = [f"{word}={value}" for word, value in words.items() if word in _NARROWING]
     named = dict.fromkeys(written.replace(",", " ").split())
@@ -109,9 +110,9 @@ def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str
 
 
 def by_field(word: str, place: Location) -> str:
-    """Return a hint for an operation's name in another library; an empty text for an unknown name.
+    """Return a hint for a name from another library, such as `layer_norm`; empty for an unknown name.
 
-    The hint for `layer_norm` on the command line is `Write operation=norm kind=layer.`"""
+    For example, the hint on the command line is `Write operation=norm kind=layer.`"""
     word = word.lower().replace("-", "_")
     found = [meaning.split() for names, meaning in _FIELD.items() if word in names.split()]
     for name, operation in OPERATIONS.items():
@@ -122,12 +123,12 @@ def by_field(word: str, place: Location) -> str:
 
 
 def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return operation → word → text. The text joins those values of the word that the operation takes.
+    """Return operation → word → those of the word's values that the operation takes, joined to a text.
 
     An operation that takes none of a word's values is left out.
 
     Raises:
-        SpecError: one of the values is taken by no operation; `facts` become the facts of the error.
+        SpecError: no operation takes one of the values; the error is raised with `facts`.
     """
     written = {word: sweep_words.values(word, words[word]) for word in _NARROWING if word in words}
     for word, values in written.items():
@@ -158,12 +159,12 @@ def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
 
 
 def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str]:
-    """Return the operations with exactly these dims, reduced by `_preferred`."""
+    """Return the operations that have exactly these dims; if some of them have `by_dims`, only those."""
     return _preferred([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
 
 
 def _preferred(names: list[str]) -> list[str]:
-    """Return those operations that may be inferred from dims (`Operation.by_dims`); all if there are none."""
+    """Return the operations with `Operation.by_dims`, which may be inferred from dims; all if none has it."""
     return [name for name in names if OPERATIONS[name].by_dims] or names
 
 

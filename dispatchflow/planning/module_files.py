@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
-    """Return (name in the module, file) for each file to which a module refers.
+    """Return (path, file) for each file to which a module refers; the path is as the module spells it.
 
-    The names are relative to the folder of `name`, the module's file. `importer` is `onnx` for an ONNX file and None
-    for MLIR. A file that cannot be read is left out. If the module needs that file, the stage `emit` fails later, only
-    for cases of this module."""
+    `name` is the module's own file; the paths are relative to its folder. `importer` is `onnx` for an ONNX file and
+    None for MLIR. A file that cannot be read is left out. If the module needs that file, the stage `emit` of its cases
+    fails later."""
     found = []
     named = onnx_file.weight_files(content) if importer else module.objects(content.decode(errors="replace"))
     for written in named:

@@ -54,9 +54,10 @@ _FIELDS: list[tuple[str, Any, Any]] = [
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One `[[sweep]]` table: axes whose product, filtered by `include` and `exclude`, is a set of cases.
+    """One `[[sweep]]` table: values for each axis, such as `tunings`. It requests all their combinations.
 
-    `shapes` replaces the product of the dims; `modules` replaces all axes of an operation."""
+    `include` and `exclude` reduce the combinations. The sizes of an operation are either all combinations of `dims`, or
+    `shapes`. A sweep of users' modules has `modules`, and no `dims`, `shapes`, `signatures`, `layouts` or `options`."""
 
     operation: type[Workload]
     dims: tuple[Axis, ...]
@@ -110,9 +111,9 @@ def parse(
     Args:
         text: the content of the file.
         path: the path of the file, for error messages.
-        overrides: words that replace those of the same name in each sweep whose operation takes them.
+        overrides: word → value; it replaces the value of that word in each sweep whose operation takes the word.
         read: reads the files that the spec names.
-        only: if not empty, the operations to which the overrides are limited.
+        only: the operations to whose sweeps the overrides apply; if empty, they apply to all operations.
 
     Raises:
         SpecError: the spec is wrong; the error names file, line and place.
@@ -147,17 +148,17 @@ def parse(
 
 
 def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the table `{"operation": name}` for each operation of a sweep, `[{}]` if there is none.
+    """Return `{"operation": name}` for each operation that a sweep names; return `[{}]` if it names none.
 
-    Each operation becomes a sweep of its own, because operations have different words. If a sweep has `file` or
-    `suite`, its operation is `module` by default."""
+    The caller makes one sweep of each, because operations have different words. If a sweep has `file` or `suite`, its
+    operation is `module` by default."""
     written = table.get("operation", Module.name if {"file", "suite"} & set(table) else None)
     words = sweep_words.listed(written) if isinstance(written, str | list) else []
     return [{"operation": word} for word in dict.fromkeys(map(str, words))] or [{}]
 
 
 def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
-    """Return whether an override does not apply to this sweep. For example, `dtype` applies to no module."""
+    """Return whether this sweep cannot take the override `word`; for example, a module takes no `dtype`."""
     if table.get("operation") == Module.name:
         return word in (name for name, *_ in _OPERATION_FIELDS) or word in OPTIONS
     operation = OPERATIONS.get(str(table.get("operation")))
@@ -165,7 +166,10 @@ def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
 
 
 def sweep(table: Mapping[str, Any], where: str, read: Read = _NO_FILES, replaced: Collection[str] = ()) -> Sweep:
-    """Make a sweep from its words (keys); `where` and `replaced` are the fields of its `Location`.
+    """Make a sweep from its words (keys).
+
+    `where` is the sweep's origin, such as `specs/matmul.toml:3, sweep[0]`. `replaced` has the words whose values come
+    from the command line.
 
     Raises:
         SpecError: a word is unknown, has the wrong type, or its value is out of range.

@@ -183,7 +183,7 @@ def _operations(sweep: Sweep) -> Iterator[Operation]:
 
 
 def unsupported_workload(program: Workload, target: Target) -> str | None:
-    """Return why every case of this workload and target is a skip; None if that depends on the tuning."""
+    """Return why this workload is a skip on this target with any tuning; None if a tuning may work."""
     if not isinstance(program, Operation):
         return None
     return program.illegal(target.backend)

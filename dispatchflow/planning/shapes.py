@@ -22,14 +22,14 @@ class Shape:
     """The layer or purpose of the shape."""
 
     def chosen(self, words: Sequence[str], values: Sequence[str | int]) -> tuple[str | int, ...]:
-        """Return a value for each option in `words`: the shape's own if it has one, else that in `values`."""
+        """Return the value of each option in `words`: the shape's own, or the one that `values` has for it."""
         own = dict(self.options)
         return tuple(own.get(word, value) for word, value in zip(words, values, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeClass:
-    """A named list of shapes, such as `tiny`, for each operation that has them."""
+    """A class of shapes, such as `tiny`: a list of shapes for each operation that has this class."""
 
     name: str
     reason: str
@@ -57,12 +57,12 @@ def classes() -> dict[str, ShapeClass]:
 
 
 def classes_of(operation: str) -> dict[str, tuple[Shape, ...]]:
-    """Return the name of each class that has shapes for this operation, together with the shapes."""
+    """Return class → the operation's shapes in it, for each class that has shapes for this operation."""
     return {name: known.shapes[operation] for name, known in classes().items() if operation in known.shapes}
 
 
 def _shape(line: str) -> Shape:
-    """Parse a line of the table: `1x56x56x64x64x3x3 stride=2 padding=1 what it is`."""
+    """Parse a line of shapes.toml: sizes, options, description (`1x56x56x64 stride=2 a model's layer`)."""
     sizes, *words = line.split()
     options = [word.split("=") for word in words if "=" in word]
     pairs = tuple((word, int(value) if value.isdecimal() else value) for word, value in options)
