@@ -73,7 +73,7 @@ def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:
 
 
 def _streams() -> Sequence[int]:
-    """Return the descriptors of `sys.stdout` and `sys.stderr`; `subprocess.PIPE` replaces a missing one."""
+    """Return the descriptors of sys.stdout and sys.stderr; `subprocess.PIPE` for a stream without one."""
     found = []
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -33,8 +33,8 @@ def canonical(value: Ingredient) -> bytes:
     """Encode a value as bytes: a type letter, a length, the content; mappings are sorted by name.
 
     Raises:
-        TypeError: the value is a float (several spellings), a set (no order), a path (machine-dependent) or any other
-            type.
+        TypeError: no value of this type can enter a key. For example, a float has several spellings, a set has no
+            order, and a path depends on the machine.
     """
     match value:  # most frequent types first: a plan of thousands of cases encodes each of its words
         case str():
@@ -69,10 +69,10 @@ each is a different control character, repeated to the length of its string. ASC
 
 
 class Form:
-    """Compute many keys of one kind whose ingredients differ only in some strings.
+    """Computes many keys of one kind whose ingredients differ only in some strings.
 
-    `form.key(x, y)` equals `key_of(kind, ingredients(x, y))`. The other ingredients, which may be long, are encoded
-    only once for all strings of the same lengths."""
+    `ingredients` is a function of these strings; `form.key(x, y)` equals `key_of(kind, ingredients(x, y))`. It is
+    faster, because the other ingredients, which may be long, are encoded only once for all strings of equal lengths."""
 
     def __init__(self, kind: str, ingredients: Callable[..., Mapping[str, Ingredient]]) -> None:
         self.kind, self.ingredients = kind, ingredients
@@ -93,7 +93,9 @@ class Form:
         return key_of(self.kind, self.ingredients(*strings))
 
     def around(self, first: Sequence[str], last: Sequence[str]) -> Form:
-        """Return a form with these first and last strings; its `key` takes only the strings between them."""
+        """Return a `Form` with these first and last strings: its `key` takes only those between them.
+
+        For example, `form.around([x], [z]).key(y)` equals `form.key(x, y, z)`."""
         form = Form(self.kind, lambda *middle: self.ingredients(*first, *middle, *last))
 
         def spell(lengths: tuple[int, ...]) -> list[str]:
@@ -116,7 +118,7 @@ class Form:
         return form
 
     def _spell_all(self, lengths: tuple[int, ...]) -> list[str]:
-        """Return the pieces of the canonical text before, between and after strings of these lengths."""
+        """Return the encoded ingredients in pieces, cut at the places of strings of these lengths."""
         stand_ins = [chr(1 + index) * length for index, length in enumerate(lengths)]
         parts, rest = [], canonical((SCHEMA, self.kind, self.ingredients(*stand_ins))).decode("utf-8", "surrogatepass")
         for length, stand_in in zip(lengths, stand_ins, strict=True):

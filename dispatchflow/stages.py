@@ -21,5 +21,5 @@ def cases_named(word: str) -> tuple[str, str] | None:
 
 
 def up_to(stage: str) -> tuple[str, ...]:
-    """Return the stages of a case up to and including `stage`; all of `STAGES` for `sites`."""
+    """Return the stages of a case from `emit` to `stage`; for `sites`, return `emit` to `profile`."""
     return STAGES if stage == SITES else STAGES[: STAGES.index(stage) + 1]

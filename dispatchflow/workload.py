@@ -52,7 +52,7 @@ class Workload(ABC):
 
     @cached_property
     def shape_name(self) -> str:
-        """The name and the label. The names of all cases of one computation begin with this text."""
+        """The name and the label: `matmul_512x512x512_f32t_f32t_f32t`. All cases' names begin with it."""
         return f"{self.name}_{self.label}"
 
     @property

@@ -106,8 +106,8 @@ def check_tags(sweeps: Iterable[Sweep], tags: Sequence[str]) -> None:
 def _check_name(case: Case, known: dict[str, Case], place: str) -> None:
     """Check that no case of another module has this case's name, because the two would share rows.
 
-    Names can be equal, because they contain neither the inputs nor the directory. `known` is name → case; this case is
-    added."""
+    Two modules can have the same name, because a name contains neither the module's inputs nor its directory. `known`
+    is name → case; this case is added to it."""
     if type(case.operation) is Module and known.setdefault(case.name, case) != case:
         facts = {"spec": place, "name": case.name, "file": case.operation.source.path}
         raise SpecError(

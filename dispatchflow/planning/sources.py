@@ -70,7 +70,7 @@ class Sources:
     def known_failures(self) -> list[KnownFailure]:
         """Return the known failures in the specs.
 
-        They also apply if the command line describes a sweep of its own, which replaces only the sweeps of the specs.
+        They also apply to a sweep on the command line, although it replaces all sweeps of the specs.
 
         Raises:
             SpecError: an entry is wrong.
@@ -156,7 +156,8 @@ class Sources:
     def digest(self, path: Path) -> Digest:
         """Return the digest of a file that may be large; raise the same errors as `content`.
 
-        A replay (`project/replay.py`) checks only the file's stamp, because reading a large file again takes long."""
+        For a replay (`project/replay.py`), only the file's stamp (`store/stamps.py`) is recorded, because reading a
+        large file again takes long."""
         if self._seen:
             self._seen.look("stamp", _from_anywhere(path))
         _check_regular(path)
@@ -173,7 +174,7 @@ class Sources:
         """Read a file.
 
         Raises:
-            OSError: the file cannot be read or is not a regular file; reading a pipe would wait for its writer.
+            OSError: the file cannot be read, or it is not a regular file (such as a pipe, which could block).
         """
         content = None
         try:
@@ -187,7 +188,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads files relative to a folder, for `sources`."""
+    """Reads files by paths relative to `folder`, through the methods of `sources`."""
 
     sources: Sources
     folder: Path
@@ -235,7 +236,7 @@ def _check_regular(path: Path) -> None:
 
 
 def _from_anywhere(path: Path) -> str:
-    """Return an absolute path that keeps `..`, because os.path.abspath resolves `LINK/..` wrongly."""
+    """Return an absolute path with each `..` kept: os.path.abspath ignores that `LINK/..` may be a link."""
     return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 (of two strings)
 
 

@@ -51,7 +51,8 @@ def modules(
     If a flag is not understood, the folder's modules have the reason in `Module.problem`, and their cases fail.
 
     Raises:
-        SpecError: no folder matches, or the sweep has a word in `_BY_FLAGS` or a wrong `rtol` or `reference`.
+        SpecError: no folder matches, `rtol` or `reference` is wrong, or the sweep has a word, such as `inputs`, that a
+            sweep with `suite` must not have (`_BY_FLAGS`).
     """
     for word in _BY_FLAGS:
         if getattr(words, word) is not None:
@@ -150,8 +151,8 @@ def _short(error: SpecError) -> str:
 def _matching(pattern: str, place: Location, read: Read) -> list[str]:
     """Return the folders that a pattern matches.
 
-    If `pattern` is the plain name of a folder without a module and a flag file, it stands for the folders directly in
-    that folder."""
+    A path without `*`, `?` or `[` stands for its folder if that has a module or a flag file, otherwise for the folders
+    directly in it."""
     root = "/" if pattern.startswith("/") else ""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]  # `..` stays: it may follow a link
     pattern = root + "/".join(parts) or "."

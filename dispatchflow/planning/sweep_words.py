@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 def options(written: Any, option: Option, whose: str, place: str) -> tuple[str | int, ...]:
-    """Return the values of an option; `whose` names the option in errors: `kind of pooling`."""
+    """Return the values of an option; `whose` describes it in error messages, such as `kind of pooling`."""
     if written is None:
         return (option.default,)
     found = []
@@ -110,7 +110,7 @@ def shape_of(size: int, operation: type[Operation], place: Location) -> str:
 
 
 def shapes(words: Any, operation: type[Operation], place: Location) -> tuple[Shape, ...]:
-    """Return the shapes in the word `shape`: sizes such as `64x80x96`, and the shapes of named classes."""
+    """Return the shapes that the word `shape` lists: sizes, `64x80x96`, or the names of classes, `tiny`."""
     found: list[Shape] = []
     for word in listed(words.shape or []):
         sizes = word.split("x")
@@ -162,7 +162,7 @@ def _type_words(written: str | list[str]) -> list[str]:
 
 
 def _signature(word: str, operation: type[Operation]) -> Signature | None:
-    """Return the operation's signature with this word or spelling; None if there is no such signature."""
+    """Return the operation's signature called `f16`, or spelled `f16,f16->f32`; None if it has none such."""
     if word in operation.signatures:
         return operation.signatures[word]
     try:
@@ -227,7 +227,7 @@ def _named_tuning(word: str, place: Location, read: Read) -> tuple[Tuning, ...]:
 
 
 def extra_flags(written: str | list[str], place: Location) -> tuple[flags.Flags, ...]:
-    """Parse the values of `flags`. One value has all flags of a compile, so it is not split at spaces."""
+    """Parse the values of `flags`. Spaces do not split a value: one value has all flags of a compile."""
     found = []
     for value in written if isinstance(written, list) else [written]:
         try:

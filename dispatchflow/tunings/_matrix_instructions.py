@@ -84,7 +84,9 @@ class MmaTiling(Tuning, ABC):
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        """Return the tuning with these parameters, or one for each predefined tile if at most `mma` is given.
+        """Return the tuning with these parameters.
+
+        If only `mma` or nothing is given, return one tuning for each predefined tile.
 
         Raises:
             ValueError: a parameter is unknown, missing or out of range.
@@ -135,7 +137,7 @@ class MmaTiling(Tuning, ABC):
 
     @abstractmethod
     def levels(self, operation: Operation) -> dict[str, str]:
-        """Return the lowering configuration's entries for this pipeline's tile sizes: name → value."""
+        """Return the tile sizes as entries of the lowering configuration: name → text of the value."""
 
     def per_loop(self, operation: Operation, **sizes: int) -> str:
         return f"[{', '.join(str(sizes.get(loop.dim, 0)) for loop in operation.loops)}]"
@@ -195,7 +197,7 @@ class MmaTiling(Tuning, ABC):
 
     @property
     def unit(self) -> dict[str, int]:
-        """The tile, dim → size, that all subgroups of a workgroup compute with one instruction each."""
+        """The tile that a workgroup computes if each subgroup executes one instruction: dim → size."""
         along = {"m": self.subgroups[0], "n": self.subgroups[1]}
         return {dim: along.get(dim, 1) * size for dim, size in self.instruction.items()}
 
@@ -216,7 +218,7 @@ class MmaTiling(Tuning, ABC):
         return None
 
     def _shared_bytes(self, operation: Operation) -> int:
-        """Return a lower bound on the bytes of shared memory that the promoted tiles need.
+        """Return a lower bound on the bytes of the tiles that are copied to shared memory (`promote`).
 
         If a dim is smaller than its tile, its own size counts. Padding by the compiler is not included."""
         known, size = self.known(operation), 0

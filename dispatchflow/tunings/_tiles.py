@@ -44,7 +44,7 @@ def not_applied(asked: str, applied: Applied) -> str:
 def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...]:
     """Return the sizes in a parameter's value.
 
-    `form` is the required form: `[m, n]`, `k`, or alternatives, `[m, n] or [m, n, k]`.
+    `form` is the form that the value must have, such as `k` or `[m, n]`. It may list two: `[m, n] or [m, n, k]`.
 
     Raises:
         ValueError: the number of sizes is wrong, or a size is below `least` or no integer.
@@ -58,7 +58,7 @@ def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...
 
 
 def check_names(parameters: Mapping[str, object], forms: Mapping[str, str], optional: Iterable[str] = ()) -> None:
-    """Check the names of parameters; `forms` is name → form of each allowed parameter.
+    """Check the names of parameters; `forms` is each allowed name → the form of its value, `[m, n]`.
 
     Raises:
         ValueError: a parameter is unknown, or one that is not optional is missing.

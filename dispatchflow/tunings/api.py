@@ -99,7 +99,7 @@ class Tuning:
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        """Return the tunings for which `"family"` or `{family = "…", …}` in a spec stands.
+        """Return the tunings that `"family"` or `{family = "…", …}` in a spec requests.
 
         Without parameters, the result is the family's predefined tunings. It is empty if the family needs parameters.
 
@@ -165,8 +165,8 @@ class Tuning:
     def requested(self, operation: Operation) -> str | None:
         """Return the value of a row's column `requested_configuration`; None if the compiler chooses.
 
-        In a family of flags only, `operation` can be a user's module. In such a family, this method and `ignored` must
-        not read `operation`."""
+        If the family adds only flags and no text (`annotates`), `operation` may be a user's module. This method and
+        `ignored` must then not read `operation`."""
         return None
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:

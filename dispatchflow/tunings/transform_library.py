@@ -39,7 +39,7 @@ class TransformLibrary(FileTuning):
     def name(self) -> str:
         """The family, the file's title and its digest: `transform_library_my_0123abcd`.
 
-        If `entry` is not the default, a dot and `entry` are added."""
+        If `entry` is not the default, it follows after a dot: `transform_library_my_0123abcd.main`."""
         entry = "" if self.entry == _ENTRY else f".{self.entry}"
         return f"{self.family}_{named(self.file)}{entry}"
 
