@@ -23,7 +23,7 @@ _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 
 
 def plain(text: str) -> str:
-    """Return a tool's output without terminal sequences; other control characters are escaped."""
+    """Return a tool's output without terminal escape sequences; other control characters are escaped."""
     return escaped(re.sub(_STEERING, "", text))
 
 

@@ -57,8 +57,8 @@ def run(
         - `invocation`, `function`, `device`: what ran where.
         - `dispatch`: the dispatch as profilers name it.
         - `executions`, `total_ns`, `median_ns`: how often the dispatch ran, the sum and the median of its times.
-        - `dispatch_ns`: the time of the dispatch's executions in one call: the mean over the calls of a block, then the
-          median over blocks, like the column of this name that `doit profile` records for all dispatches together.
+        - `dispatch_ns`: the time that all executions of the dispatch take in one call. It is the mean over the calls of
+          a block, then the median over blocks. (`doit profile` records such a time for all dispatches together.)
         - `workgroups`: the number of workgroups in x, y and z; null if executions differ.
         - `calls`, `call_ns`: the number of measured calls, and the time of one call, as the median over blocks.
         - `verdict`: `equal`, `within bound`, `different`, `mistrusted` or `not compared`.

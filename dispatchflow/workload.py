@@ -52,7 +52,7 @@ class Workload(ABC):
 
     @cached_property
     def shape_name(self) -> str:
-        """The name and the label: `matmul_512x512x512_f32t_f32t_f32t`. All cases' names begin with it."""
+        """The beginning of the names of its cases: name and label, `matmul_64x64x64_f32t_f32t_f32t`."""
         return f"{self.name}_{self.label}"
 
     @property

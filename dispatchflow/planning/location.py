@@ -50,7 +50,8 @@ class Location:
     def folder(self) -> str:
         """The description, for messages, of the directory to which paths are relative.
 
-        For a word of the command line, this is the directory of dodo.py: doit changes into it, also with -k and -f."""
+        For a word of the command line, it is the directory of dodo.py, because doit changes into that directory (even
+        with its options -k and -f)."""
         return "the directory of dodo.py, or to -d if given" if self._is_line else "the spec's directory"
 
     @property

@@ -204,7 +204,7 @@ def _members(written: str, word: str, place: Location, read: Read) -> list[File]
 
 
 def expected(written: str, place: Location, read: Read) -> list[File | str]:
-    """Parse one value of `expected`; return several results if it names members of an archive.
+    """Return the results that one value of `expected` names: one, or several members of an archive.
 
     Raises:
         SpecError: a file or an archive cannot be read, or the archive has no such member.
@@ -220,7 +220,7 @@ def expected(written: str, place: Location, read: Read) -> list[File | str]:
 
 
 def inputs(written: str, place: Location, read: Read) -> list[Input]:
-    """Parse one value of `inputs`; return several inputs if it names members of an archive.
+    """Return the inputs that one value of `inputs` names: one, or several members of an archive.
 
     Raises:
         SpecError: the value is not understood, or a file, an archive or its member cannot be read.

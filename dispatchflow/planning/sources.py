@@ -236,7 +236,9 @@ def _check_regular(path: Path) -> None:
 
 
 def _from_anywhere(path: Path) -> str:
-    """Return an absolute path with each `..` kept: os.path.abspath ignores that `LINK/..` may be a link."""
+    """Return an absolute path that keeps each `..`.
+
+    os.path.abspath would remove `LINK/..`, although LINK may be a symbolic link to another place."""
     return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 (of two strings)
 
 

@@ -162,7 +162,7 @@ def _type_words(written: str | list[str]) -> list[str]:
 
 
 def _signature(word: str, operation: type[Operation]) -> Signature | None:
-    """Return the operation's signature called `f16`, or spelled `f16,f16->f32`; None if it has none such."""
+    """Return an operation's signature for a word, `f16` or `f16,f16->f32`; None if there is none."""
     if word in operation.signatures:
         return operation.signatures[word]
     try:

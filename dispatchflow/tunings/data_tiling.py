@@ -21,7 +21,7 @@ _VALUES = {"path": tuple(_PATHS), "ukernels": _UKERNELS}
 
 @dataclass(frozen=True, slots=True)
 class DataTiling(Tuning):
-    """The phase in which operands are packed, and the use of microkernels."""
+    """Data tiling, with the phase in which operands are packed and the microkernels that are used."""
 
     path: str = "dispatch_creation"
     """The phase in which operands are packed; `global_opt` packs and unpacks in separate dispatches."""

@@ -39,7 +39,7 @@ class KnownCommand(QueryCommand):
 
 
 def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
-    """Write a file of known failures that covers the selected cases that fail; return a message.
+    """Write a file of known failures whose entries cover the failing selected cases; return a message.
 
     Cases of a library are left out, and so are cases that an entry of another file covers.
 

@@ -47,8 +47,8 @@ class LocateCommand(QueryCommand):
 def _reference(workspace: Workspace) -> Target | None:
     """Return the target that `reference=` names; None if it is not given or names a library.
 
-    With `file=` or `suite=`, the command line describes a sweep, and `reference` is one of its words. Without them,
-    `reference` is removed from `workspace.values`, because it would count as a sweep by itself."""
+    With `file=` or `suite=`, the command line describes a sweep of modules, and `reference` is one of the sweep's
+    words. Without them, `reference` is removed from `workspace.values`: it alone would count as such a sweep."""
     values = workspace.values
     word = values.get("reference")
     if not {"file", "suite"} & values.keys():
