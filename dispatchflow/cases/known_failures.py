@@ -87,7 +87,7 @@ class KnownFailure:
 
 
 def version_of(text: str) -> Version:
-    """Parse `3.12.0rc1` to (3, 12, 0). A date, `20240828`, is the oldest version; a name is the newest."""
+    """Parse `3.12.0rc1` to (3, 12, 0). `20240828`, a date, is the oldest version; `main` is the newest."""
     match = _VERSION.match(text)
     if match is None:
         return _NEWEST
@@ -98,7 +98,7 @@ def version_of(text: str) -> Version:
 def _within(bounds: str, own: Version) -> bool:
     """Return whether a version is within bounds such as `>=3.11, <3.14`.
 
-    A bound is compared with as many numbers of the version as it has: for `<3.14`, 3.14.1 counts as 3.14."""
+    A bound with two numbers is compared with two numbers of the version: for `<3.14`, 3.14.1 counts as 3.14."""
     for relation, text in _BOUND.findall(bounds):
         bound = version_of(text)
         order = (own[: len(bound)] > bound) - (own[: len(bound)] < bound)

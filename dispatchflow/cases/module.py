@@ -206,7 +206,7 @@ def reading_pass(text: str) -> str | None:
 
 
 def shape_of(spelling: str) -> tuple[tuple[int | None, ...], ElementType] | None:
-    """Parse `4x?xf32` to ((4, None), F32); return None for a type that is no tensor of `ELEMENT_TYPES`."""
+    """Parse `4x?xf32` to ((4, None), F32); None for no tensor, or an element type not in `ELEMENT_TYPES`."""
     if is_scalar(spelling):
         return None
     element = element_of(spelling)
@@ -246,13 +246,13 @@ def spelt(sizes: Sequence[int | None], element: str) -> str:
 def with_sizes_of(printed: str, declared: str) -> str:
     """Return the type of a result, with the sizes that the runtime printed.
 
-    The element type is the printed one if `ELEMENT_TYPES` has it or none is declared; otherwise the declared one."""
+    An element type that is not in `ELEMENT_TYPES` is replaced by the declared element type, if there is one."""
     known = declared == BUFFER_VIEW or element_of(printed) in ELEMENT_TYPES
     return printed if known else spelt(sizes_of(printed) or (), element_of(declared))
 
 
 def unlike(got: str, expected: str) -> str | None:
-    """Return how two types differ: `40x12, expected 12x40`; None if they are equal or one is unknown."""
+    """Return how two types differ: `40x12, expected 12x40`. None if they are equal or one is unknown."""
     sizes = sizes_of(got), sizes_of(expected)
     if None in sizes or not (is_sized(got) and is_sized(expected)):
         return None

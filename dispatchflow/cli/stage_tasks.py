@@ -111,7 +111,7 @@ class StageTasks:
         return None if record.ok else record.reason or "failed"
 
     def prepare(self, cases: Iterable[Case]) -> None:
-        """Add all pending measurements to the session, whose rounds interleave the blocks of all cases."""
+        """Add the pending measurements of `cases` to the session, whose rounds interleave their blocks."""
         new = [case for case in cases if case not in self._prepared]
         if not new:
             return
@@ -203,7 +203,7 @@ class StageTasks:
         return record.ok
 
     def _calibrate_for_sites(self, case: Case) -> None:
-        """Measure the ceilings of a case's sites, unless known; repeat it if a site exceeds its ceiling."""
+        """Measure the unknown ceilings of a case's sites; measure again if a site exceeds its ceiling."""
         w, chain = self.workspace, self.workspace.resolver.chain(case)
         if (found := case_sites.load(w, chain)) is None or found.times is None:
             return

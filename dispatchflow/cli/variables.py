@@ -278,7 +278,7 @@ VARIABLES: dict[str, Variable] = {
 
 
 def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
-    """Return name → value. `groups` has groups (`report`) and single variables (`out`) that are allowed.
+    """Return name → value. `groups` names what is allowed: groups (`report`) and variables (`out`).
 
     Raises:
         SpecError: a variable is unknown or not taken by this command, or a value is not allowed.

@@ -78,7 +78,7 @@ def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str
 
     `written` is the value of `shape`: names of classes, such as `tiny`, or sizes, such as `64x80`. `words` has the
     other words and their values. The sweep of an operation has only those classes and values that the operation takes.
-    An operation that takes no class, or no value of some word, is left out.
+    An operation that takes none of the classes, or none of the values of a word, is left out.
 
     Raises:
         SpecError: a class or a value is taken by no operation, or sizes fit several operations or none.

@@ -143,7 +143,7 @@ def _read(
 
 
 def _short(error: SpecError) -> str:
-    """Return an error in one line, without the sweep's location, because it is the same for all folders."""
+    """Return an error in one line, without the sweep's location, which is the same for all folders."""
     facts = [f"{value}" for fact, value in error.facts.items() if fact in ("file", "found") and str(value)]
     return ": ".join([error.problem, *facts])
 

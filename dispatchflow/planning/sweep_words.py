@@ -153,7 +153,7 @@ def signatures(written: Any, operation: type[Operation], place: str) -> tuple[Si
 
 
 def _type_words(written: str | list[str]) -> list[str]:
-    """Split a text into words at commas and spaces, but not at commas in a word such as `f16,f16->f32`."""
+    """Split a text into words at `,`, `;` and spaces, but not at the comma in a word like `f16,f16->f32`."""
     words: list[str] = []
     for item in written if isinstance(written, list) else [written]:
         for word in re.split(r"[;\s]+", re.sub(r"\s*(,|->)\s*", r"\1", item.strip())):

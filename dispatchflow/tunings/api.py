@@ -165,8 +165,8 @@ class Tuning:
     def requested(self, operation: Operation) -> str | None:
         """Return the value of a row's column `requested_configuration`; None if the compiler chooses.
 
-        If the family adds only flags and no text (`annotates`), `operation` may be a user's module. This method and
-        `ignored` must then not read `operation`."""
+        If the family adds only flags and no text (`annotates` is False), `operation` may be a user's module. This
+        method and `ignored` must then not read `operation`."""
         return None
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
