@@ -47,7 +47,7 @@ def task_test():
 
 
 def task_slow():
-    """Run the slow tests, which tests/slow.toml lists or a marker marks; `.ci/nightly` does so every night."""
+    """Run the tests that are marked as slow; `.ci/nightly` does so every night."""
     return {"actions": [f"{PYTEST} -n {CORES + 1} --dist worksteal -m slow"], "verbosity": 2}
 
 

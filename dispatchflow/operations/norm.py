@@ -190,14 +190,16 @@ class Norm(Operation):
         Here u is the accumulator's unit roundoff. Mean μ: δμ = (growth + 1) · u · mean|x|. `growth` requires terms with
         both signs, as in the recipe `random`. In `shifted` all terms have one sign, but their sums are exact.
         Difference d = x - μ: δd = δμ + u·|d|. Variance v, a sum of positive terms: δv = mean(2·|d|·δd + δd²) +
-        (drift + 2u) · (v + ε). With t = δv / (v + ε), 1/√(v + ε) may be 1/√(1-t) times too large; computing the root
-        adds a relative error of ULPS · u."""
+        (drift + 2u) · (v + ε). With t = δv / (v + ε), 1/√(v + ε) may be 1/√(1-t) times too large, and at most
+        √((v + ε)/ε) times; computing the root adds a relative error of ULPS · u."""
         return self._error(operands, self.sizes[1], 0.0)
 
     def _error(self, operands: Sequence[Array], terms: int, rest: Array | float) -> Array:
         """Return the bound `error` for sums of `terms` terms and of smaller ones.
 
         The squares of the smaller terms are the fraction `rest` of v + ε; rounding may lose or double all of them."""
+        import numpy as np
+
         from dispatchflow.operations._numeric import ULPS
 
         unit, grown = self.signature.accumulator.unit, growth(terms)
@@ -205,7 +207,9 @@ class Norm(Operation):
         off = (grown + 1) * unit * abs(x).mean(axis=1, keepdims=True) + unit * abs(d) if self._layer else 0.0 * d
         spread = (2 * abs(d) * off + off**2).mean(axis=1, keepdims=True) / root**2
         spread += drift(terms, self.signature.accumulator) + rest + 2 * unit
-        quotient = off / root + abs(d) / root * ((1 - spread) ** -0.5 - 1 + (ULPS + 4) * unit)
+        # A computed variance is never negative, so that the computed root is at least √ε.
+        larger = np.maximum(1 - spread, EPSILON / root**2) ** -0.5
+        quotient = off / root * larger + abs(d) / root * (larger - 1 + (ULPS + 4) * unit)
         bound: Array = quotient * abs(operands[1]) + unit * abs(self._result(d, root, operands))
         return bound
 

@@ -104,6 +104,7 @@ def recorded(
     """Return name → row for each site of a case, such as `site 3 NAME` → row.
 
     NAME is the argument `name`. The records know the newest row of each name.
+
     Args:
         chain: the case's state.
         rows: the cells of each site, from `reports.sites.rows`.

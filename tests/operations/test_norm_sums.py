@@ -147,3 +147,12 @@ def test_few_terms_in_a_long_row_are_right_in_any_order(types: str, kind: str, n
             variance = total((each - mean) ** 2) / np.float32(n)
             got = (x - mean) * (np.float32(1) / np.sqrt(variance + np.float32(EPSILON))) * scale
             assert judge.verdict(got + shift[0] if shift else got).passed, lanes
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("types", NORM.signatures)
+@pytest.mark.parametrize("kind", ["layer", "rms"])
+def test_the_bound_of_a_row_with_one_element_is_a_number(types: str, kind: str) -> None:
+    operation = NORM.make((4, 1), types, kind=kind)
+    for recipe in operation.recipes:
+        assert np.isfinite(Judge(operation, recipe).bounds).all()
