@@ -40,8 +40,8 @@ _LEAST = 0.5
 def too_short(block: Block, block_s: float) -> bool:
     """Return whether the calls took less than half of the requested time, `block_s`.
 
-    If the tool's clock is right, this happens only for one reason: the tool was given a number of calls instead of a
-    time, and the number was determined while the machine was slower."""
+    The tool may have been given a number of calls in place of a time, and the number was found while the machine was
+    slower. If the tool's clock is right, this is the only possible cause."""
     return block.ns * block.iterations / 1e9 < _LEAST * block_s
 
 

@@ -52,9 +52,9 @@ def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
 def libraries(variables: Mapping[str, str]) -> dict[str, str]:
     """Return `LD_LIBRARY_PATH` with its value; empty if it is not set.
 
-    The dynamic loader searches the variable's directories first. The variable is part of the identity of a GPU, and of
-    every device that runs a library such as numpy: it decides which shared libraries the GPU's driver or numpy loads.
-    IREE's CPU device has an identity without the variable, because IREE's tools load only files of their own
+    The dynamic loader searches the variable's directories first, so the variable decides which shared libraries a GPU's
+    driver or numpy loads. Therefore it is part of the identity of a GPU, and of a device that runs a library such as
+    numpy. It is not part of the identity of IREE's CPU device, because IREE's tools load only files of their own
     installation and of the system."""
     return {name: value for name, value in variables.items() if name == "LD_LIBRARY_PATH" and value}
 
@@ -68,10 +68,10 @@ _NO_FILE_NAME = re.compile(rb'@(?:"[^"\n]*/[^"\n]*"|"[^"\n]{150,}"|[\w.$-]{150,}
 
 
 def dump_of(text: bytes) -> str:
-    """Return the `dump` argument of `compile_argv` for the module `text`: a directory, or `-` (stdout).
+    """Return the argument `dump` of `compile_argv` for the module `text`: a directory, or `-` for stdout.
 
-    The files in the directory are named after functions. The configurations go to stdout if a function's name contains
-    a `/` or is too long for a file name, which may be the case in a user's module."""
+    The compiler names the files in the directory after the module's functions. In a user's module, a function's name
+    may contain a `/` or be too long for a file name; then the result is `-`."""
     return "-" if _NO_FILE_NAME.search(text) else CONFIGURATIONS
 
 
@@ -80,8 +80,8 @@ def compile_argv(
 ) -> tuple[str, ...]:
     """Return a command line of the compiler that reads the module on stdin.
 
-    The compiler dumps the lowering configurations that it chose, to the directory `dump` or to stdout (`-`). It always
-    does so, because on some backends the output's bytes would differ without the dump."""
+    The compiler also dumps the lowering configurations that it chose, into the directory `dump` or to stdout (`-`).
+    Every compile requests this dump, because on some backends it changes the bytes of the vmfb."""
     return (compiler, "-", *flags, f"--iree-hal-dump-executable-configurations-to={dump}", "-o", output)
 
 
@@ -118,8 +118,8 @@ def poisoned(device: Sequence[str]) -> tuple[str, ...]:
 
     If the results of both calls differ, they may depend on uninitialized memory. On the CPU the flags choose the debug
     allocator, which fills memory with 0xCD. They also choose `local-sync`, because `local-task` would use memory that
-    this allocator does not fill. For other devices the flags stay the same, because Vulkan's allocator cannot be
-    wrapped in another one (IREE 3.13)."""
+    this allocator does not fill. For other devices the flags stay the same: Vulkan's allocator, for example, cannot be
+    wrapped in the debug allocator (IREE 3.13)."""
     return ("--device=local-sync", "--device_allocator=debug") if _local(device) else tuple(device)
 
 
@@ -189,8 +189,8 @@ def block_argv(
             number, and this search takes about `block_s` more.
         dispatches: whether to call once more, untimed, for the runtime's own statistics of each dispatch.
         function: the function to call.
-        rotation: a second module, whose function calls the function of the first module, each time with other copies of
-            the inputs (see `iree/rotation.py`); dispatch statistics are then left out.
+        rotation: a second module (see `iree/rotation.py`), which calls `module` with the next copy of the inputs each
+            time; dispatch statistics are then left out. None calls `module` directly.
         parameters: as for `run_argv`.
     """
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"

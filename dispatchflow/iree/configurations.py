@@ -65,7 +65,8 @@ class AppliedExecutable:
 def parse(dump: str, given: str = "") -> Applied:
     """Parse the compiler's dump: one executable for each `hal.executable.export`, in the dump's order.
 
-    `given` is a dump that was made before the compiler chose configurations; empty if there is no such dump."""
+    `given` is a dump of the same module before the compiler chose configurations; empty if there is none. Its
+    configurations, which a tuning or the user chose, become `Applied.given`."""
     starts = [match.start() for match in _EXECUTABLE.finditer(dump)]
     executables = []
     for begin, end in zip(starts, [*starts[1:], len(dump)], strict=False):
@@ -86,10 +87,10 @@ def parse(dump: str, given: str = "") -> Applied:
 
 
 def _configured(line: str) -> Iterator[tuple[str, bool]]:
-    """Yield pairs: a lowering configuration on an op's line, and whether this is the op's own.
+    """Yield (lowering configuration, whether it is the op's own) for each configuration on an op's line.
 
-    A configuration inside another attribute is not the op's own. That attribute configures one of attention's two
-    products, or the compiler does not know the attribute and keeps it."""
+    A configuration inside another attribute is not the op's own. The outer attribute configures one of attention's two
+    products, or is an attribute that the compiler does not know and leaves unchanged."""
     for match in _LOWERING.finditer(line):
         before = line[: match.start()]
         own = before.count("{") - before.count("}") == 1
@@ -99,11 +100,10 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
 def requested_by(text: str) -> tuple[str, ...]:
     """Return the configurations that the operations of a printed module request.
 
-    A request is the text of a translation info or of a lowering configuration. For a `compilation_info` it is both
-    texts, joined by `and`. The result has one request for each operation, but operations that the compiler may merge
-    count as one. The compiler may merge equal operations. It may also merge two operations if at least one of them has
-    dynamic sizes, because the sizes of both may be equal at run time. Attributes that no operation uses are not in the
-    printed module."""
+    A request is the text of a translation info or of a lowering configuration. A `compilation_info` contains both; its
+    request is the two texts, joined by `and`. If two operations have the same request, the result contains it twice.
+    But operations that the compiler may merge count as one: equal operations, and operations of which at least one has
+    dynamic sizes, since the sizes may be equal at run time. Attributes that no operation uses are not printed."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:
@@ -133,11 +133,11 @@ def _requests(text: str) -> Iterator[str]:
 
 
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
-    """Return the first of the requests `wanted` that was not applied; None if all were applied.
+    """Return the first request in `wanted` that was not applied; None if all were applied.
 
-    `wanted` is the result of `requested_by`. If the compiler removed operations, a request is applied to fewer
-    operations than requested it. Such a request counts as not applied only if some dispatch has none of the requested
-    configurations: an operation in that dispatch may have requested a configuration that it did not get."""
+    `wanted` is the result of `requested_by`. A request that no operation got was not applied. If some operations got it
+    and others did not, the compiler may have removed those others. Therefore such a request counts as not applied only
+    if some dispatch has none of the wanted configurations: that dispatch may contain one of the others."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))

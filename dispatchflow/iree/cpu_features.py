@@ -96,9 +96,10 @@ def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCp
     features of the machine, together with the machine's features. For an architecture without an entry in `LEVELS`,
     no name fits.
 
-    `implied` returns the features that a CPU's name implies; it is called only if the name of `host` does not fit. It
-    would not help to keep this name and add `-avx512f`: IREE uses the `+avx512f` that the name implies, whatever
-    follows it (3.13 chooses tiles of 512 bits and fails, or the code dies by SIGILL).
+    `implied` returns the features that a CPU's name implies; it is called only if the name of `host` does not fit.
+
+    A flag such as `-avx512f` would not remove a feature that the name implies. IREE uses the feature anyway: 3.13
+    chooses tiles of 512 bits, and then the compile fails or the code dies by SIGILL.
     """
     if not host.hidden:
         return HostCpu(host.name, ",".join(host.present))

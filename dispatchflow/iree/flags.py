@@ -55,14 +55,15 @@ def parse(written: str) -> Flags:
 
 
 def of_meaning(flags: Flags) -> Flags:
-    """Return the flags that change what a module computes, or say which phases it has been through.
+    """Return the flags that change a module's results, and `--compile-from=flow` if it is given.
 
-    The module's reference results must be computed by code that is compiled with the same flags."""
+    A module's reference results must be computed by code that is compiled with these flags, too. With
+    `--compile-from=flow`, the module has already been through the compiler's phases up to `flow`."""
     return tuple(flag for flag in flags if flag.partition("=")[0] in _DEFAULTS or flag == FORMED)
 
 
 def with_formed(flags: Flags) -> Flags:
-    """Return the flags, with `FORMED` added if it is missing.
+    """Return the flags, with `--compile-from=flow` (`FORMED`) added if it is missing.
 
     The compiler needs this flag for a module whose dispatches are already formed."""
     return flags if FORMED in flags else (*flags, FORMED)
@@ -77,7 +78,8 @@ def demotes(flags: Flags) -> bool:
 def behind(own: Flags, flags: Flags) -> Flags:
     """Return all flags of a compile: `own` (the target's and the tuning's), then `flags` (the spec's).
 
-    A flag of the spec that is listed in `_DEFAULTS` replaces the target's flag of the same name."""
+    `_DEFAULTS` has the names of flags for which targets have a default. If the spec gives such a flag, it replaces the
+    target's flag."""
     replacing = {name: flag for flag in flags if (name := flag.partition("=")[0]) in _DEFAULTS}
     if not replacing:
         return own + flags
@@ -86,9 +88,9 @@ def behind(own: Flags, flags: Flags) -> Flags:
 
 
 def shared(own: Flags, flags: Flags) -> str | None:
-    """Return the first of `flags` with the name of a flag in `own`, a tuning's flags; None if none has.
+    """Return the first of `flags` that has the same name as a tuning's flag; None if there is none.
 
-    The compiler would silently take the second of two flags with one name."""
+    `own` is the tuning's flags. The compiler would silently take the second of two flags with the same name."""
     names = {flag.partition("=")[0] for flag in own}
     return next((flag for flag in flags if flag.partition("=")[0] in names), None)
 

@@ -48,8 +48,8 @@ class Annotated:
 def record_argv(perf: str, output: str, frequency: int, command: Sequence[str]) -> tuple[str, ...]:
     """Return a command line that runs a command and takes `frequency` samples per second of its CPU time.
 
-    `-N` turns off perf's cache of programs. The hard links in this cache would change the ctime of the toolchain's
-    files, and a file with a new ctime counts as changed."""
+    `-N` turns off perf's cache of programs. To fill the cache, perf would make hard links to the toolchain's files.
+    This would change the files' ctime, and a file with a new ctime counts as changed."""
     return (perf, "record", "-N", "-e", "cpu-clock", "-F", str(frequency), "-o", output, "--", *command)
 
 

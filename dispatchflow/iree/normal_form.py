@@ -45,7 +45,7 @@ def lines(text: str) -> list[str]:
 
 
 def _heads(found: list[str]) -> int:
-    """Return the number of lines with aliases at the beginning of `found`."""
+    """Return how many lines at the beginning of `found` define aliases, such as `#map = …`."""
     return next((i for i, line in enumerate(found) if not line.startswith(("#", "!"))), len(found))
 
 

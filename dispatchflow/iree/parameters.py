@@ -83,7 +83,7 @@ def twice(entries: Sequence[Entry]) -> Entry | None:
 
 
 def hinted(reason: str) -> str:
-    """Add a hint to the runtime's message about a missing or too small weight; keep other messages."""
+    """Return the runtime's message, with a hint if it says that a weight is missing or too small."""
     for pattern, hint in _HINTS:
         if match := re.search(pattern, reason):
             scope = match[1] if match.re.groups else ""

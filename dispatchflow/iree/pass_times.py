@@ -53,7 +53,9 @@ def parse(text: str) -> list[PassTime]:
 
 
 def _add(entry: Mapping[str, Any], durations: dict[str, float], executions: Counter[str]) -> None:
-    """Add the time of a pass without its nested passes, then the times of the nested passes."""
+    """Add a pass and its nested passes to `durations` and `executions`.
+
+    The time of a pass does not include the times of its nested passes."""
     below: Sequence[Mapping[str, Any]] = [each for each in entry.get("passes", ()) if each]
     own = entry["wall"]["duration"] - sum(each["wall"]["duration"] for each in below)
     name = entry["name"].rpartition("::")[2]

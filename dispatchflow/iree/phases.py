@@ -1,4 +1,4 @@
-"""The files that the compiler dumps after each of its phases, and flags that print passes and times."""
+"""The modules that the compiler dumps after each phase; flags that print each pass's output or time."""
 
 from __future__ import annotations
 
@@ -60,11 +60,12 @@ def found(files: Iterable[str]) -> dict[Phase, str]:
 
 
 def named(word: str, known: Sequence[Phase], variable: str) -> Phase:
-    """Return the phase for a name, a number or both: `flow`, `6`, `6.flow`, `6.flow.mlir`.
+    """Return the phase that `word` names: `flow`, `6`, `6.flow` or `6.flow.mlir`.
+
+    The error message says that the word is the value of `variable` on the command line.
 
     Raises:
-        SpecError: there is no such phase; the error lists all phases and suggests the most similar name. `variable` is
-            the command-line variable that contains the word.
+        SpecError: there is no such phase; the error lists all phases and suggests the most similar name.
     """
     for phase in known:
         if word in (phase.name, str(phase.number), f"{phase.number}.{phase.name}", phase.file):

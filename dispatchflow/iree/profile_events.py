@@ -134,8 +134,8 @@ def parse(text: str | bytes) -> Profile:
     """Parse the lines that `iree-profile export` wrote.
 
     Raises:
-        ToolError: the text is no export, has another version than `SCHEMA` or several devices, or the time or the name
-            of an event is missing.
+        ToolError: the text is no export, its version is not `SCHEMA`, it has several devices, or an event has no time
+            or no name.
     """
     try:
         records: list[_Record] = _DECODER.decode_lines(text)
@@ -206,9 +206,9 @@ def _order(record: _Record) -> tuple[int, int, int, int]:
 
 
 class _Clock:
-    """The conversion of events' times to the host's clock, in ns.
+    """Converts the times of events to ns on the host's clock.
 
-    The host records some times itself; the others are ticks of a device's clock."""
+    Events of the host already have such times; the times of other events are ticks of the device's clock."""
 
     def __init__(self, records: Iterable[_Record]) -> None:
         samples = sorted(

@@ -12,14 +12,14 @@ _NEWEST = (999, 0)
 class Release:
     """The syntax of one release, (major, minor): how MLIR text and flags are written.
 
-    Two kinds of differences between releases are elsewhere. `Target.since` is the first release that knows a target.
-    The file cases/known_failures.toml lists the cases whose compile fails with a release; these are compiled anyway."""
+    Two other facts about releases are elsewhere: `Target.since` is the first release that knows a target, and
+    cases/known_failures.toml lists the cases that each release fails to compile. Listed cases are compiled anyway."""
 
     release: tuple[int, int] = _NEWEST
 
     @property
     def has_cpu_lowering_config(self) -> bool:
-        """Whether a request may use `#iree_cpu.lowering_config` with only some of the tiling levels.
+        """Whether `#iree_cpu.lowering_config` exists and may give only some of the four tiling levels.
 
         The attribute does not exist before 3.6, and 3.6 requires all four levels."""
         return self.release >= (3, 7)
@@ -32,7 +32,7 @@ class Release:
         return self.release < (3, 11)
 
     def maps_of(self, op: str) -> bool:
-        """Return whether the named linalg op accepts `indexing_maps`, which column-major operands need."""
+        """Return whether a named linalg op (`matmul`) accepts the `indexing_maps` of column-major operands."""
         return self.release >= {"matmul": (3, 1), "batch_matmul": (3, 3)}.get(op, (0, 0))
 
     def packs(self, backend: str) -> bool:
@@ -52,12 +52,14 @@ class Release:
 
     @property
     def has_gpu_pipelines(self) -> bool:
-        """Whether `#iree_gpu.pipeline<…>` exists; the intrinsics then include Nvidia's `mma.sync`."""
+        """Whether `#iree_gpu.pipeline<…>` exists, and also the intrinsics for Nvidia's `mma.sync`."""
         return self.release >= (3, 12)
 
     @property
     def reads_names(self) -> bool:
-        """Whether the Python bindings read the names in locations (`NameLoc`), by which sites are found."""
+        """Whether the Python bindings can read the name in a location (`NameLoc`).
+
+        Such names tag the dispatches of a program, to find its sites: the places that launch a dispatch."""
         return self.release >= (3, 12)
 
     @property
@@ -68,8 +70,8 @@ class Release:
     def reads_tuning_spec(self, backend: str) -> bool:
         """Return whether the backend reads the file of `--iree-codegen-tuning-spec-path`.
 
-        Other backends ignore the file, but all backends read the file of `--iree-codegen-transform-dialect-library`.
-        This was seen with 3.9 to 3.13."""
+        A backend that does not read it ignores the flag. All backends read the file of another flag,
+        `--iree-codegen-transform-dialect-library`. This was seen with 3.9 to 3.13."""
         return {"rocm": True, "llvm-cpu": self.release >= (3, 11), "cuda": self.release < (3, 11)}.get(backend, False)
 
     def flag(self, newest: str) -> str:

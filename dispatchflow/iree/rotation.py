@@ -43,9 +43,9 @@ class Operand:
 
 
 def copies(operands: Sequence[Operand], cache_bytes: int) -> int:
-    """Return the number of copies that each cold operand needs; at least 2.
+    """Return how many copies of each cold operand are needed; at least 2.
 
-    The copies of all cold operands together then fill at least twice `cache_bytes`."""
+    All copies of all cold operands together must be at least twice as large as the cache."""
     return max(2, -(-2 * cache_bytes // sum(operand.stride for operand in operands if operand.cold)))
 
 
@@ -130,8 +130,8 @@ module @{MODULE} {{
 def next_copy(index: int, operand: Operand, buffer: str) -> str:
     """Emit ops that define `%cold{index}`, a view of one of an operand's copies.
 
-    `buffer` is the SSA value with all copies. The ops also use `%this`, the index of the copy, and `%encoding`; the
-    function must define both."""
+    `buffer` is the SSA value with all copies. The ops also use two values that the function must define: `%this`, the
+    index of the copy, and `%encoding`, the encoding of the view."""
     sizes = operand.shape or ()
     constants = "".join(f"    %size{index}_{axis} = arith.constant {size} : index\n" for axis, size in enumerate(sizes))
     shape = ", ".join(f"%size{index}_{axis}" for axis in range(len(sizes)))

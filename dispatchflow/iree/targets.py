@@ -69,8 +69,8 @@ class Target:
         """Return why a GPU of this architecture cannot run the target's code; None if it can or if unknown.
 
         A CUDA driver compiles PTX for its own card, so code for one architecture also runs on later ones. AMD's code
-        runs on one architecture only. A Vulkan driver does not report the architecture, so code for a named
-        architecture is compiled, but not run.
+        runs on one architecture only. A Vulkan driver does not report its GPU's architecture; therefore a Vulkan
+        target that names an architecture is compiled, but not run.
         """
         own = self.name.partition("-")[2]
         if own and self.driver == "vulkan":
@@ -95,7 +95,7 @@ def _spelt(release: tuple[int, int]) -> str:
 
 @dataclass(frozen=True)
 class Device:
-    """A device that runs modules, or a library's calls in place of modules."""
+    """A device that runs modules, or calls of a library such as numpy."""
 
     uri: str
     threads: int

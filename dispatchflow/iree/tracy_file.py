@@ -259,9 +259,9 @@ class _Reader:
             self._skip(12 * self._count())  # events
 
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Append each execution's ns to `times[location, extra]`; return how many executions had not ended.
+        """Append each execution's duration in ns to `times[location, extra]`; return how many had not ended.
 
-        An extra is a further fact about a zone, such as a name; extra 0 is none. `extras` is the number of extras."""
+        `location` is a place in the source. `extra` < `extras` is a further fact about the zone, a name (0: none)."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)
@@ -272,9 +272,9 @@ class _Reader:
         return unfinished
 
     def _timeline(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Read the zones of one thread; arguments and result are those of `_threads`.
+        """Read the zones of one thread; the arguments and the result are those of `_threads`.
 
-        A zone's nested zones are between its begin and its end. Each time is stored relative to the one before it."""
+        A zone's nested zones are stored between its begin and its end, and each time relative to the previous one."""
         content, position = self._content, self._position
         begin, end = struct.Struct("<hqII"), struct.Struct("<q")
         (left,) = struct.unpack_from("<I", content, position)
