@@ -37,9 +37,9 @@ def _arguments():
 
 
 class Calls:
-    """The base class of libraries that are called by a Python file.
+    """The base class of libraries such as numpy: a Python file contains the call.
 
-    The function `main` in this file calls the library and returns one result."""
+    The file's function `main` calls the library and returns one result."""
 
     def function(self, path, operands):
         names = {}
@@ -98,9 +98,9 @@ class Torch(Calls):
 
 
 class Onnxruntime:
-    """The library onnxruntime, whose call is a model file.
+    """The library onnxruntime, which runs a model file.
 
-    The operands and results are bound to a session before the first call."""
+    The model's inputs and outputs are bound to a session before the first call."""
 
     def __init__(self, device, threads):
         import ml_dtypes  # noqa: F401 (registers the names of its types with numpy.dtype)
@@ -150,9 +150,9 @@ class Onnxruntime:
 
 @contextlib.contextmanager
 def _gathered(path):
-    """Yield the model's path in a temporary copy of its folder that has no symbolic links.
+    """Copy the model's folder without symbolic links; yield the model's path in this temporary copy.
 
-    onnxruntime refuses weights that are symbolic links to another folder."""
+    A file to which a link points is itself copied. onnxruntime refuses weights that are links to another folder."""
     folder, model = os.path.split(path)
     with tempfile.TemporaryDirectory(dir=".") as place:
         for parent, _, names in os.walk(folder):

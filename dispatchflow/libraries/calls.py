@@ -19,10 +19,10 @@ def call_argv(
 ) -> tuple[str, ...]:
     """Return the command line of `_harness.py` for one call of a library.
 
-    The working directory must contain `program`, the file to call, and the values of input i in the file
-    `RECIPE_i.bin` (RECIPE is the argument `recipe`). The call runs in an isolated Python (`-I`), which ignores
-    the variables `PYTHON…` of the environment. To the command line the caller appends an `--output=FILE` for each
-    result, or the flags of a block (`block_argv`)."""
+    The working directory must contain `program`, the file to call. It must also contain the values of input i, in the
+    file `RECIPE_i.bin`, where RECIPE is the argument `recipe`. The call runs in an isolated Python (`-I`), which
+    ignores environment variables such as `PYTHONPATH`. The command line is incomplete: for a single call, the caller
+    appends an `--output=FILE` for each result; for a block, `block_argv` appends flags."""
     return (
         sys.executable,
         "-I",

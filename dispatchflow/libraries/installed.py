@@ -30,14 +30,14 @@ class Installed:
 def library(name: str) -> Installed | None:
     """Return an installed library; None if it is not installed.
 
-    The digest stands for the library's code. Reading gigabytes at each start would be slow. Therefore the digest is
-    computed from:
+    The result's digest identifies the library's code. It is computed without reading gigabytes of shared libraries,
+    which would be slow, from:
 
     - the digests that the installer recorded for the shared libraries of the package, and of the packages that it
       requires (BLAS, cuDNN);
-    - if no BLAS is among these libraries, as in packages of conda and of Debian: path, size and modification time of
-      each BLAS in Python's and the system's directories, because one of these is loaded;
-    - if nothing is recorded for the package itself: path, size and modification time of its own shared libraries."""
+    - path, size and modification time of each BLAS in Python's and the system's directories, if no BLAS is among the
+      libraries above, as in packages of conda and of Debian; the package loads one of these;
+    - path, size and modification time of the package's own shared libraries, if the installer recorded none."""
     try:
         own = distribution(name)
     except PackageNotFoundError:

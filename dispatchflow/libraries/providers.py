@@ -53,8 +53,8 @@ class Library:
     def operands(self, signature: Signature, count: int) -> list[str]:
         """Return the expressions of the operands in a program: `x0`, `x1`, …, cast to the accumulator's type.
 
-        There is no cast if all operands and the result have the same float type, and the library by itself keeps sums
-        in a wider type (see `wide_sums`)."""
+        They are not cast if the library itself keeps sums in a wider type (`wide_sums`), and all operands and the
+        result have the same float type."""
         names, elements = [f"x{i}" for i in range(count)], [*signature.operands, signature.accumulator]
         if self._native(signature):
             return names
@@ -65,9 +65,9 @@ class Library:
         ]
 
     def rounded(self, value: str, signature: Signature) -> str:
-        """Return an expression that casts `value` to the result's type.
+        """Return `value`, an expression computed from `operands`, cast to the result's type.
 
-        `value` is an expression that uses the expressions from the method `operands`."""
+        There is no cast if `value` already has that type."""
         done = self._native(signature) or signature.accumulator is signature.result
         return value if done else self.cast(f"({value})", signature.result)
 
@@ -122,10 +122,10 @@ def code(program: Digest, library: Library, installed: Installed) -> Digest:
 
 
 def device_of(library: Library, target: Target, device: Device, environment: Mapping[str, str]) -> Device:
-    """Convert IREE's description of a device, `device`, to one for the library.
+    """Convert `device`, which describes a device for IREE, to a description for the library.
 
-    The URI of the result is the library's name for the device. The identity of the result leaves out IREE's runtime,
-    and includes `LD_LIBRARY_PATH`, which decides which shared libraries the library loads."""
+    The URI becomes the library's name for the device, such as `cuda`. From the identity, IREE's runtime is removed.
+    `LD_LIBRARY_PATH` is added, because it decides which shared libraries the library loads."""
     ours = {name: value for name, value in device.identity.items() if name not in ("uri", "runtime")}
     uri = library.devices[target.driver]
     return replace(device, uri=uri, identity={"uri": uri, **ours, **libraries(environment)})

@@ -110,7 +110,7 @@ def without_resources(text: str) -> str:
 def callable_name(name: str) -> bool:
     """Return whether the runtime's tools accept a function's name: valid UTF-8 without a zero byte.
 
-    A name with U+FFFD is refused, because bytes that are not UTF-8 were read as this character."""
+    A name with U+FFFD counts as invalid: this character was put in place of bytes that are not UTF-8."""
     return "\ufffd" not in name and "\0" not in name
 
 

@@ -33,9 +33,10 @@ def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
 
 
 def scalars(values: Sequence[int], element: ElementType) -> tuple[str, str, str]:
-    """Return (names, types, ops) of the constants that a named op takes after its tensors.
+    """Return (names, types, ops): text that gives a named op scalar operands after its tensors.
 
-    The names and the types each begin with a comma: `, %scalar0, %scalar1` and `, i32, i32`."""
+    Names and types continue the op's own lists: `, %scalar0, %scalar1` and `, i32, i32`. The ops define the scalars
+    as constants with these `values`."""
     names = [f"%scalar{i}" for i in range(len(values))]
     text = "".join(
         f"    {name} = arith.constant {value} : {element.mlir} loc(unknown)\n"
@@ -112,9 +113,9 @@ def reshaped(name: str, source: str, tensor: TensorType, to: TensorType, axis: i
 
 
 def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[list[str], str]:
-    """Return a pair: the ops that convert `%of` to a wider type, and the name of their result.
+    """Return (ops, name): ops that convert the value `%{of}` to the wider type `to`, as `%{name}`.
 
-    If the types are equal, there are no ops, and the name is `of`."""
+    If the value has this type already, the result is no ops, and the name `of`."""
     if source is to:
         return [], of
     cast = "extf" if to.is_float else "extui" if source.is_unsigned else "extsi"
@@ -122,10 +123,10 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 
 
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
-    """Return ops that add the product of two block arguments to `%so_far`.
+    """Return the body of a `generic` that adds the product of two inputs to the output `%so_far`.
 
-    The result has the form of the argument `lines` of `generic`. `factors` is name → tensor type of the two arguments.
-    The first ops convert both arguments to the type `to`."""
+    The result is for the argument `lines` of `generic`. `factors` is name of an input's block argument → the input's
+    type, for two inputs. Both are converted to the type `to` before they are multiplied."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [

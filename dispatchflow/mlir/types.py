@@ -11,7 +11,8 @@ import msgspec
 class ElementType(Enum):
     """An element type: (MLIR spelling, bits, numpy or ml_dtypes name, digits).
 
-    `digits` is the number of bits of the significand, implicit bit included, or of an integer's magnitude."""
+    For a float, `digits` is the number of bits of its significand, with the implicit bit. For an integer, it is the
+    number of bits without the sign."""
 
     F64 = ("f64", 64, "float64", 53)
     F32 = ("f32", 32, "float32", 24)
@@ -69,7 +70,7 @@ class TensorType(msgspec.Struct, frozen=True):
 
     @property
     def spelling(self) -> str:
-        """The runtime tools' spelling, `4x8xf32`, with the sizes of dynamic axes too."""
+        """The runtime tools' spelling, `4x8xf32`; a dynamic axis is written as its size, not as `?`."""
         return "x".join([*map(str, self.shape), self.element.mlir])
 
     @property
@@ -81,7 +82,9 @@ class TensorType(msgspec.Struct, frozen=True):
 
     @property
     def passed(self) -> TensorType:
-        """The type as a function's argument: two f4 are passed as one i8, since the runtime has no f4."""
+        """The type of a function's argument with this tensor; two f4 elements are passed as one i8.
+
+        The runtime has no f4."""
         if self.element.bits >= 8 or not self.element.is_float:
             return self
         return TensorType((*self.shape[:-1], self.shape[-1] // 2), ElementType.I8)

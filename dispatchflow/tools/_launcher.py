@@ -1,11 +1,13 @@
 """A small process that starts the tools; run as a script, it imports only the standard library.
 
-dispatchflow does not start tools by subprocess directly, for three reasons. The launcher has one thread and few pages,
-so a forked child may safely call setrlimit and prctl before exec. `ru_maxrss` is the tool's own: in a child forked from
-dispatchflow's large process, it would begin with the value of that process. No tool outlives dispatchflow: when the
-launcher's stdin closes, the launcher kills the tool's process group.
+dispatchflow does not start tools by subprocess directly, for three reasons:
+- The launcher has one thread. Therefore a forked child may safely call setrlimit and prctl before exec.
+- The launcher is small. A forked child's `ru_maxrss` begins with the value of its parent, so a child of dispatchflow's
+  large process would report the peak memory of dispatchflow.
+- When dispatchflow ends, the launcher's stdin closes, and the launcher kills the tool's process group.
 
-Output of a tool goes through pipes, so that a tool that never stops printing fills neither disk nor memory.
+The launcher reads a tool's output from pipes and keeps a limited part of it, so that a tool that never stops printing
+fills neither disk nor memory.
 
 Requests are JSON objects on stdin, one per line; the replies on stdout have the same form. A request has the fields of
 `processes.Command`:
@@ -107,9 +109,9 @@ def _child(request, outputs, report):
 
 
 class _Waits:
-    """Measures how long a tool's threads waited for its CPUs because other processes ran there.
+    """Measures how long the threads of a tool waited for a CPU because other processes used it.
 
-    Time that its threads wait for each other does not count."""
+    The time that the tool's threads wait for each other does not count."""
 
     def __init__(self, cpus):
         self.cpus, self.threads = cpus, {}
@@ -129,12 +131,12 @@ class _Waits:
                 pass
 
     def seconds(self, cpu_s):
-        """Return how long, in s, the thread that waited longest waited for a CPU; None if unknown.
+        """Return the longest wait of any thread for a CPU, in s; None if unknown.
 
-        A thread's wait counts up to ten times the time that the thread ran, because a thread that hardly runs delays
-        nothing. On several CPUs, threads of the tool also wait for each other. The result is then at most the time
-        that other processes used on these CPUs: the elapsed time of all CPUs, less the tool's CPU time `cpu_s`, less
-        idle time. Some ticks are subtracted, because /proc/stat counts each CPU's idle time in whole ticks."""
+        A thread's wait counts as at most ten times the time that the thread ran, because a thread that hardly runs
+        delays nothing. On several CPUs, threads of the tool also wait for each other. Therefore the result is at most
+        the time that other processes used these CPUs: the elapsed time of all CPUs, less the tool's CPU time `cpu_s`,
+        less idle time, less some ticks, because /proc/stat counts idle time in whole ticks."""
         idle_s = self._idle_s()
         if not self.threads or self.idle_s is None or idle_s is None:
             return None
@@ -146,9 +148,10 @@ class _Waits:
         return max(0.0, min(waited_s, others_s - tick_s * (1 + count**0.5)))
 
     def _idle_s(self):
-        """Return how many s the tool's CPUs were idle or taken by the hypervisor; None if unknown.
+        """Return the time since boot, in s, that the tool's CPUs ran nothing; None if unknown.
 
-        The result is the sum over these CPUs since boot. It includes the time in which a CPU waits for a disk."""
+        The result is the sum over these CPUs. A CPU also runs nothing while it waits for a disk or while the hypervisor
+        gives it to another guest."""
         try:
             with open("/proc/stat") as stat:
                 lines = {words[0]: words for words in map(str.split, stat) if words[0].startswith("cpu")}

@@ -32,7 +32,8 @@ def bindings_of(toolchain: Toolchain) -> Bindings:
     interpreter of this process is used.
 
     Raises:
-        OSError: the toolchain has no bindings. They are not part of its identity, and may be added later.
+        OSError: the toolchain has no bindings. The same toolchain may have them later, because its digest does not
+            include them.
     """
     folder = Path(toolchain.compiler).parent
     for place in (*folder.parents[2:3], folder.parent / "compiler/bindings/python"):
@@ -44,6 +45,6 @@ def bindings_of(toolchain: Toolchain) -> Bindings:
 def _python_of(place: Path) -> str:
     """Return the Python interpreter of the environment whose site-packages is `place`.
 
-    It is this process's interpreter if `place` is no site-packages or belongs to this environment."""
+    If `place` is no site-packages, or this process's own, the result is the interpreter of this process."""
     root, python = place.parent.parent.parent, place.parent.parent.parent / "bin" / place.parent.name
     return os.fspath(python) if root != Path(sys.prefix) and os.access(python, os.X_OK) else sys.executable

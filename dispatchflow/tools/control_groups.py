@@ -63,9 +63,9 @@ def _words(path: Path) -> list[str]:
 
 
 def _folders(controller: str, root: Path) -> Iterator[Path]:
-    """Yield the directories of this process's group and its parents, up to the hierarchy's mount point.
+    """Yield the directories of this process's control group and its parents, up to the mount point.
 
-    Both versions are searched, since a controller belongs to only one of them."""
+    `controller` is `cpu` or `memory`. Both versions of cgroups are searched, since it may be in either."""
     mounts = list(_mounts(root, controller))
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -80,9 +80,9 @@ def _folders(controller: str, root: Path) -> Iterator[Path]:
 
 
 def _mounts(root: Path, controller: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (file system type, mounted group, mount point) of hierarchies that may have the controller.
+    """Yield (file system type, top group, mount point) of each hierarchy that may have the controller.
 
-    The mounted group is the path of the group whose directory is the mount point."""
+    The top group, a path such as `/`, is the group whose directory is the mount point."""
     for line in _lines(root / "proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
         kind, _, options = [*after.split(" ", 2), "", ""][:3]

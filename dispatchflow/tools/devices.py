@@ -70,8 +70,8 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
 def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
     """Return the CPU name and features with which this toolchain compiles for `llvm-cpu`.
 
-    The compiler runs once for each toolchain to find this out. The result has only features that the CPU has. The list
-    of absent features grows with each LLVM release, so passing them to the compiler would change every cache key.
+    The compiler runs once for each toolchain to find this out. The result has only features that the CPU has. Absent
+    features (`-avx512f`) are left out, because LLVM releases add such features, and each would change all cache keys.
 
     Raises:
         ToolchainError: the compiler does not report a CPU, or the machine hides features of the reported CPU and no CPU
@@ -141,7 +141,7 @@ def _remember(store: Store, name: str, value: str) -> None:
 def _configured(
     store: Store, flags: Sequence[str], problem: str, toolchain: Toolchain, limits: Limits, hint: str = _OTHER
 ) -> str:
-    """Compile a trivial module; return the text of the compiled module, which has the target's properties.
+    """Compile a trivial module; return the compiler's output text, with the target's CPU and features.
 
     Raises:
         ToolchainError: the compiler fails; the error has `problem` and `hint`.
@@ -186,8 +186,9 @@ _BUILDS = {"cuda": "proc/driver/nvidia/version", "hip": "sys/module/amdgpu/versi
 def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
     """Return `driver_build` → version of a GPU driver's kernel module; empty if the version is unknown.
 
-    This version changes together with the part of the driver that compiles PTX. It is not read for Vulkan, whose
-    drivers report their versions. Only the first line is read: NVIDIA's second line is the C compiler's version."""
+    This version stands for the part of the driver that compiles PTX, which changes together with the kernel module.
+    Vulkan drivers report their versions themselves, so nothing is read for them. The result is the first line of the
+    driver's file; the second line of NVIDIA's file names a C compiler."""
     if driver not in _BUILDS:
         return {}
     try:

@@ -61,8 +61,8 @@ class Limits:
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
         """Return why a failed action is repeated; None if it is not repeated.
 
-        It is repeated if the limit that may have caused the failure is higher now. `recorded` is the (name, value) of
-        that limit; None if there was no such limit."""
+        `recorded` is (name, value) of the limit that may have caused the failure; None if no limit was the cause. The
+        action is repeated if that limit is higher now: `failed at run_limit=10s, now 20s`."""
         if recorded is None:
             return None
         name, value = recorded
@@ -91,8 +91,8 @@ class LimitHit:
     def reason(self, otherwise: str | None) -> str:
         """Return the reason for a failure, as a text that names the limit.
 
-        `otherwise` is the failure without the limit, such as `exit code 1`; it is included if the limit is not
-        certainly the cause."""
+        `otherwise` is the failure as the process shows it, such as `exit code 1`. The text includes it if it is not
+        certain that the limit was the cause."""
         what = "ran out of memory at" if self.name == "memory_limit" else "took longer than"
         what = what if self.certain else f"{otherwise}, under"
         return f"{what} {self.name}={shown(self.name, self.value)}; a higher {self.name} tries again"
