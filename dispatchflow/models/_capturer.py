@@ -56,7 +56,7 @@ def _is_float(type_):
 
 
 def _start(number):
-    """Return the initial value of the i64 slot with this number, which differs from slot to slot."""
+    """Return the initial value of the i64 slot with this number; no two slots have the same."""
     return number << 32
 
 
@@ -109,7 +109,7 @@ class Capturer:
     def guarded(self, chosen):
         """Return an insertion point in a new `scf.if` with the condition `chosen`.
 
-        It is the current insertion point if `chosen` is None."""
+        If `chosen` is None, no `scf.if` is added, and the result is the current insertion point."""
         if chosen is None:
             return ir.InsertionPoint.current
         made = ir.Operation.create("scf.if", operands=[chosen], regions=2)
@@ -158,10 +158,10 @@ class Capturer:
         return number
 
     def wrap(self, function, counters):
-        """Add `df_capture`, which calls `function` and returns its results, then all slots.
+        """Add `df_capture`, which calls `function` and returns its results, then the values of all slots.
 
-        A slot whose number is in `counters` counts executions. In place of such a slot's value, `df_capture` returns
-        the difference from its initial value. This method returns the types of `function`'s results, as text."""
+        `counters` has the numbers of the slots that count executions. A counter does not start at 0; `df_capture`
+        subtracts its initial value. This method returns the types of `function`'s results, as text."""
         type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         kinds = [ir.Type.parse(kind) for _, kind in self.slots]
         attributes = {

@@ -36,7 +36,7 @@ class Dispatch:
 
 
 def _shares(values, dims):
-    """Return for each value the list of its dynamic sizes; `dims` has the sizes of all values in sequence."""
+    """Split `dims`, the dynamic sizes of all values in sequence, into one list for each value."""
     shares, left = [], list(dims)
     for value in values:
         count = str(value.type).split(",")[0].count("?")

@@ -5,10 +5,10 @@ and the standard library.
 
 It writes `0.mlir`, `1.mlir`, … into the working directory, and facts about them, `models.extraction.Extracted`, as
 JSON. Dispatches that launch the same export with the same types of operands and the same constants share a module.
-The written modules are in the state after the phase `flow`, too, but have no target. They are compiled with
-`--compile-from=flow`, which leaves out the phases up to `flow`. These phases would change some dispatches once more:
-IREE 3.13's global optimization also rewrites products with strided inputs inside executables.
-If a tuning set lowering configurations in a module, the module is also written without them, as `0.plain.mlir`."""
+The written modules have been through the phase `flow`, like the input, but name no target. They are compiled with
+`--compile-from=flow`, which leaves out the phases up to `flow`. If these phases ran again, they would change some
+dispatches: IREE 3.13's global optimization, for example, rewrites products with strided inputs inside executables.
+If a tuning set lowering configurations in a module, a second file without them is written: `0.plain.mlir`."""
 
 import argparse
 import json
@@ -105,8 +105,8 @@ def _alone(dispatch):
 def _origin(dispatch, value):
     """Return the fields `value` and `dim` of a `models.extraction.Argument`, as a dict.
 
-    If the argument is an operand or a number of the workload, `value` is its name, and `dim` is left out. If it is a
-    size of an operand or result, `value` is the name of that tensor, and `dim` the dimension."""
+    There are three kinds of arguments: an operand, `{"value": "in0"}`; the size of dimension 1 of an operand or result,
+    `{"value": "out0", "dim": 1}`; and a number that is only in the workload, `{"value": "workload0"}`."""
     if value in dispatch.arguments:
         return {"value": f"in{dispatch.arguments.index(value)}"}
     sized = [(f"in{i}", *each) for i, each in enumerate(zip(dispatch.arguments, dispatch.argument_dims))]
@@ -125,9 +125,8 @@ def _sizes(type_):
 def _bind(module):
     """Make the module's function take and return buffers in place of tensors, as the phase `abi` does.
 
-    The executable is added to the module later, because these passes would change the executable. Until then the
-    dispatch in the function refers to a symbol that does not exist. The verifier is off, because it would refuse
-    this reference."""
+    The passes would also change the executable. Therefore they run before the executable is added to the module. The
+    verifier is off, because it would refuse the dispatch's reference to the missing executable."""
     passes = passmanager.PassManager.parse("builtin.module(iree-abi-transformation-pipeline)")
     passes.enable_verifier(False)
     passes.run(module.operation)

@@ -121,8 +121,8 @@ class Locations:
     def name(self, node):
         """Return a node's name, `blocks.0.attn/linear`; a second `linear` in `blocks.0.attn` ends in `_1`.
 
-        The numbers begin again in each PyTorch module. torch's own numbers run through the whole model, so that nodes
-        of equal modules would have different names."""
+        The numbers begin again in each PyTorch module. torch's own numbers are not used: they run through the whole
+        model, so the nodes of two equal modules would have different names."""
         if node not in self.names:
             stack = node.meta.get("nn_module_stack") or {}
             path = next(reversed(stack.values()))[0] if stack else ""

@@ -148,7 +148,7 @@ def sites(options):
 
 
 def _is_entered(operation):
-    """Return whether operations nested in `operation` count separately; in a linalg body they do not."""
+    """Return whether each operation nested in `operation` is listed on its own; False for a linalg op."""
     return not operation.name.startswith("linalg.")
 
 
@@ -211,7 +211,7 @@ def launches(options):
 def _symbol(operation):
     """Return the symbols [executable, variant, export] of the kernel that a dispatch launches.
 
-    They are an attribute of the dispatch or of an operation on which it depends; ["?"] if none has them."""
+    An attribute of the dispatch, or of an operation on which it depends, has them; if none has, return ["?"]."""
     seen, queue = set(), [operation]
     while queue:
         each = queue.pop(0)
@@ -234,11 +234,11 @@ def _top(operation):
 
 
 def _places(module):
-    """Return top-level operation → pair: the name of its launcher, and whether the launcher runs at load.
+    """Return top-level operation → (name of its launcher, whether the launcher runs at load).
 
-    The launcher is the function that launches the operation's dispatches, usually the operation itself. But if the
-    operation records a command buffer once, an initializer calls it and stores the buffer in a global; the launcher is
-    then the function that loads this global. An initializer's name is a list of the globals that it sets."""
+    An operation is usually its own launcher: it launches the dispatches in it. But an initializer may call a function
+    that records a command buffer, and store the buffer in a global. The recording function's launcher is then the
+    function that loads this global. An initializer's name is a list of the globals that it sets."""
     tops = list(reading.children(module.operation))
     loads, initial = {}, {}
     for top in tops:

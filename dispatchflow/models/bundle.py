@@ -161,7 +161,7 @@ exit $failed
 def _given(sweep: Sweep) -> str:
     """Return the branch of the shell's `case` that sets a site's inputs and results.
 
-    The words in this branch need no quotes, because none contains a character that the shell interprets."""
+    The branch puts no quotes around single words, because no word has a character that the shell interprets."""
     inputs = " ".join(f"--input={_of_tools(word)}" for word in sweep.inputs or ())
     names = [f"out{i}" for i in range(len(sweep.expected))]
     results = " ".join(f"--expected_output={_of_tools(word)}" for word in sweep.expected)

@@ -177,11 +177,11 @@ def _not_run(count: int, execution: int | None) -> str | None:
 def with_fills(
     one: Capture, contents: Mapping[str, bytes], other: Mapping[str, bytes]
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Return a pair: `one` with its undefined tensors marked, and mask's name → mask of such a tensor.
+    """Return a pair: the capture `one` with its undefined tensors marked, and mask's name → mask.
 
-    `contents` and `other` are tensor's name → bytes of two calls, in which memory that the program never wrote was
-    filled with different numbers. A tensor is undefined if its bytes differ between the calls. A tensor that has more
-    bytes in one call than in the other is moved to `missing`."""
+    `contents` and `other` are tensor's name → bytes, from two calls. Memory that the program never wrote was filled
+    with other numbers in each call. Therefore a tensor is undefined if its bytes differ between the calls, and its mask
+    marks the elements that differ. If the number of its bytes differs, the tensor is moved to `missing`."""
     tensors: list[Tensor] = []
     missing = list(one.missing)
     masks: dict[str, bytes] = {}

@@ -18,7 +18,9 @@ class DefUse:
 
     An operation nested in another one, such as a linalg operation, counts as part of the outer operation. Functions,
     loops and branches are different: the operations in them are nodes of their own. A loop is also a node itself, which
-    stands for all values that enter the loop, leave it, or go from one iteration to the next."""
+    stands for all values that enter the loop, leave it, or go from one iteration to the next.
+
+    A point is the number of a node, or a text: `argument main 0`, `result main` or `constant`."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
@@ -57,11 +59,11 @@ class DefUse:
         self.after.setdefault(made, {})[used] = None
 
     def sources(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return the points on which `point` depends, directly or via nodes for which `is_passed` is true."""
+        """Return the points that `point` uses, directly or through nodes for which `is_passed` is true."""
         return self._reached(self.before, [point], is_passed)
 
     def users(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return the points that depend on `point`, directly or via nodes for which `is_passed` is true."""
+        """Return the points that use `point`, directly or through nodes for which `is_passed` is true."""
         return self._reached(self.after, [point], is_passed)
 
     def between(self, begin: Iterable[Point], end: Iterable[Point], is_passed: Callable[[int], bool]) -> set[int]:

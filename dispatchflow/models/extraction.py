@@ -96,9 +96,9 @@ def stem(number: int, program: Program) -> str:
 
 
 def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict[int, list[Site]]:
-    """Return module's number → the sites with numbers in `sites` that launch it, in program order.
+    """Return module's number → those of the sites numbered in `sites` that launch it, in program order.
 
-    A site has no module if the compiler added the site's dispatch after the other dispatches were formed."""
+    A site without a module is left out: the compiler added its dispatch after the other dispatches were formed."""
     found: dict[int, list[Site]] = {}
     for site in program.sites:
         if site.number in sites and site.dispatch in extracted.dispatches:

@@ -25,9 +25,10 @@ def name_of(group: Group) -> str:
 
 
 def matched(program: Program, profile: Profile) -> list[tuple[Group, Launch]]:
-    """Return (group of its possible sites, launch) for each launch of a profile, in the profile's order.
+    """Return (group of sites, launch) for each launch of a profile, in the profile's order.
 
-    Groups do not overlap. Sites of initializers are in no group, because they run before the profile begins.
+    The group has the sites that may have launched the dispatch; it is usually one site. Groups do not overlap. Sites of
+    initializers are in no group, because they run before the profile begins.
 
     Raises:
         ToolError: a submission launches a sequence of exports that no command buffer of the program has.
@@ -72,11 +73,11 @@ def _by_order_of_creation(
 ) -> dict[int, list[int]]:
     """Return runtime's number of a command buffer → candidates for this buffer in the program.
 
-    A candidate is the index of one of the program's command buffers, in the order of creation. The result has only
-    those of the runtime's numbers that have several submissions: these numbers belong to command buffers that are
-    recorded once, and they ascend in the order of creation. Therefore ascending numbers must get ascending
-    candidates; a candidate that is in no such assignment is dropped. The result is empty if the profile contradicts
-    this order."""
+    A candidate is an index among the program's command buffers, in the order of creation. Only command buffers with
+    several submissions are in the result. These are recorded once, and the runtime gives them ascending numbers in the
+    order of creation. Therefore ascending numbers must belong to ascending candidates, and a candidate that is in no
+    such assignment is dropped. The result is empty if there is no such assignment, or if the submissions of one command
+    buffer differ."""
     sequences: dict[int, set[tuple[str, ...]]] = defaultdict(set)
     count: dict[int, int] = defaultdict(int)
     for run in runs:

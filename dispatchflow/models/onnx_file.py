@@ -53,7 +53,7 @@ def _locations(tensor: memoryview) -> Iterator[str]:
 
 
 def _of(message: memoryview, *numbers: int) -> Iterator[memoryview]:
-    """Yield the length-delimited fields with these numbers; stop at the first byte that cannot be parsed."""
+    """Yield a message's length-delimited fields with these field numbers; stop where it cannot be parsed."""
     at, end = 0, len(message)
     while at < end:
         tag, at = _varint(message, at)

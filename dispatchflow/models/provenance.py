@@ -82,10 +82,9 @@ def _site(number: int, launch: Launch, dispatch: Dispatch | None, origins: tuple
 
 
 def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceOperation, ...]:
-    """Return the user's operations, and also the operations whose numbers are in `named`.
+    """Return the user's operations, without constants, functions, loops and operations in a linalg body.
 
-    `named` has the operations that sites compute. Constants, functions, loops and operations in another operation's
-    body do not count as the user's."""
+    A constant, function or loop is kept if its number is in `named`, which has the operations that sites compute."""
     variable = graph.depends_on_arguments()
     return tuple(
         SourceOperation(number, node.kind, node.name, node.place, kinds.computes(node), number not in variable)
@@ -98,9 +97,9 @@ def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceO
 def _located(graph: DefUse, dispatches: Sequence[Dispatch]) -> list[set[int]]:
     """Return, for each dispatch, the source operations whose tags are in the locations of its operations.
 
-    Passes may give an operation that only moves data the location of a neighboring operation. Therefore such a location
-    counts only under two conditions: the source operation with this tag also only moves data, and no computing
-    operation of any dispatch has the tag."""
+    The tag on an operation that only moves data may be wrong, because passes may give such an operation the location of
+    a neighbor. Therefore this tag counts only under two conditions: the source operation with the tag also only moves
+    data, and no operation that computes has the tag, in any dispatch."""
     computed = [_origins(graph, dispatch, computing=True) for dispatch in dispatches]
     somewhere = set().union(*computed)
     found = []
@@ -132,10 +131,10 @@ def _is_users(kind: str) -> bool:
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
     """Return dispatch's index → source operations, for each dispatch for which `located` has none.
 
-    The result has source operations that `located` has for no dispatch and that, in the data flow, lie between the
-    operations of the preceding dispatches and those of the following dispatches. If some of these operations only move
-    data, the others are left out. If there are no such operations, the result has those operations of the preceding
-    and the following dispatches whose tags the dispatch itself has."""
+    These source operations lie, in the data flow, between the operations of the preceding dispatches and those of the
+    following dispatches, and `located` has them for no dispatch. If some of them only move data, only these are kept.
+    If there are none at all, the dispatch gets operations of its preceding and following dispatches: those with tags
+    that are in the dispatch itself."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)

@@ -62,7 +62,8 @@ def rolled_up(program: Program, times: ProgramTimes, by: By, depth: int = 1) -> 
         times: the times of the sites.
         by: what a site's part is named after: `op`, the site's source operations; `scope`, the first `depth` components
             of the operations' names; or `executable`.
-        depth: the number of components: `blocks.0.attn/linear` is in `blocks` at 1, in `blocks.0` at 2.
+        depth: the number of components; an operation `blocks.0.attn/linear` counts in `blocks` if `depth` is 1, and in
+            `blocks.0` if it is 2.
     """
     name_of = _naming(program, by, depth)
     sites = {site.number: site for site in program.sites}
@@ -96,7 +97,9 @@ def _joined(names: Iterable[str]) -> str:
 
 
 def _named_after(site: Site, operations: Mapping[int, SourceOperation]) -> list[SourceOperation]:
-    """Return a site's operations in program order, without `_SETUP` operations if there are others."""
+    """Return a site's source operations in program order.
+
+    Operations that only prepare tensors, such as `linalg.fill` (see `_SETUP`), are left out if there are others."""
     found = [operations[number] for number in sorted({origin.operation for origin in site.origins})]
     return [each for each in found if each.kind not in _SETUP] or found
 

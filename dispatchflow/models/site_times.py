@@ -1,8 +1,8 @@
 """Compute the time of each site, and the other parts of a call's time.
 
 A block is one profiled process, which runs several repetitions of the same number of calls. Only the last repetition
-counts; the others are warm-up. The events of the last repetition are found by counting, because each call submits the
-same operations. If calls differ, as they may in a program with state, all repetitions count."""
+counts; the others are warm-up. Each call submits the same operations, so the events of the last repetition are found by
+counting. If calls differ, as they may in a program with state, all repetitions count."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Rep
 
 
 def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int) -> int | None:
-    """Return the median time, in ns, in which the dispatches of initializers run; None if unknown.
+    """Return the median time, in ns, that the dispatches of initializers run in one load; None if unknown.
 
     `profile` has the events of `loads` replays; each replay loads the program and calls it once. The time is unknown
     if the dispatches before the call are not those of the initializers, if the number of all dispatches is not a
@@ -173,9 +173,9 @@ def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int)
 
 
 def first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:
-    """Return the number of the last repetition's first submission; None if calls differ.
+    """Return the number of the first submission of the last repetition; 0 if there are no submissions.
 
-    The number is 0 if there are no submissions."""
+    The result is None if not all calls submit the same operations."""
     dispatches: dict[int, list[str]] = defaultdict(list)
     for launch in profile.launches:
         dispatches[launch.submission].append(launch.export)

@@ -96,7 +96,7 @@ def run(command: Command) -> Outcome:
 
 
 def _end_session(session: int) -> None:
-    """Kill all processes in the session of a launcher that was killed, such as children of the tool."""
+    """Kill the processes that a killed launcher left in its session, such as children of the tool."""
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError):  # the process has ended
             if int((place / "stat").read_text().rpartition(")")[2].split()[3]) == session:
@@ -107,8 +107,8 @@ def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
     """Run a command for its output; return (outcome, stdout, shortened stderr).
 
     Terminal escape sequences are removed from the output, because versions and device names are displayed and become
-    part of result rows. The output is kept in memory, because a full disk could truncate it, and half a list of devices
-    is a valid but wrong list.
+    part of result rows. The output goes to memory instead of the disk: a full disk could truncate it, and half of a
+    list of devices would look like a complete list.
 
     Raises:
         OSError: the program could not be started.

@@ -31,10 +31,10 @@ _INSTALL = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-com
 def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables with which the toolchain's tools run.
 
-    If LD_LIBRARY_PATH is set, the toolchain's own directories are put first in it. Without them, the loader could take
-    libraries that are not in the digest, because it searches this variable before a program's RUNPATH. If the linker's
-    path has characters that a shell would interpret, a variable with the quoted path is added, because the compiler
-    (3.13 and all earlier releases) passes the path unquoted to a shell."""
+    If LD_LIBRARY_PATH is set, the toolchain's own directories are put first in it. The loader searches this variable
+    before a program's RUNPATH, so it could otherwise load libraries that the toolchain's digest does not include. If
+    the linker's path has characters that a shell interprets, IREE_LLVM_EMBEDDED_LINKER_PATH is set to the quoted path,
+    because the compiler (3.13 and all earlier releases) passes the path unquoted to a shell."""
     seen = dict(variables)
     if _LIBRARIES in seen:
         folders = dict.fromkeys(map(os.path.dirname, (toolchain.compiler, os.path.realpath(toolchain.compiler))))
@@ -136,9 +136,9 @@ def _first_present(places: Sequence[Path], names: Sequence[str], see: See) -> Pa
 
 
 def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
-    """Return the toolchain at these paths; the digests are remembered until one of its files changes.
+    """Return the toolchain at these paths, with its digests.
 
-    `runtime` is the directory of the runtime's tools.
+    `runtime` is the directory of the runtime's tools. The store keeps the result until a file of the toolchain changes.
 
     Raises:
         ToolchainError: one of the programs does not run, or the files that the compiler runs cannot be determined.
@@ -220,8 +220,9 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
     """Return one file in each directory that may contain the linker and the platform libraries.
 
-    One directory is that of `compiler`. But `compiler` may be a script that starts a compiler in another directory.
-    Therefore the others are the directories of loaded files with the name of `compiler` or with the text `_SAID`."""
+    The first directory is that of `compiler`, which may be a script that starts a compiler in another directory.
+    Therefore the directories of some files in `ran` are added: files with the name of `compiler`, and files that
+    contain the compiler's version text (`_SAID`)."""
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 
@@ -234,7 +235,9 @@ def _files_beside(compiler: Path) -> list[Path]:
 
 
 def _require_code(compiler: Path, ran: Sequence[Path]) -> None:
-    """Check that `compiler` or one of `ran`, the files loaded for `--version`, has the compiler's code.
+    """Check that the compiler's code is in `compiler`, or in one of `ran`.
+
+    `ran` is the files that were loaded for `--version`. A file with the code contains `IREE compiler version`.
 
     Raises:
         ToolchainError: none of the files has the code, or all are scripts.
