@@ -45,7 +45,7 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a tool that runs modules."""
+    """Return the environment of a tool that runs modules: `environment`, and variables that choose a GPU."""
     return environment(variables) | choice(variables)
 
 
@@ -60,7 +60,7 @@ def libraries(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def choice(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return those of `variables` by which the user chooses the Vulkan driver and the GPU."""
+    """Return the variables with which the user chooses the Vulkan driver or the GPU."""
     return {name: variables[name] for name in DEVICE_ENVIRONMENT if name in variables}
 
 
@@ -190,7 +190,7 @@ def block_argv(
         dispatches: whether to call once more, untimed, for the runtime's own statistics of each dispatch.
         function: the function to call.
         rotation: a second module (see `iree/rotation.py`), which calls `module` with the next copy of the inputs each
-            time; dispatch statistics are then left out. None calls `module` directly.
+            time; dispatch statistics are then left out. If it is None, `module` is called directly.
         parameters: as for `run_argv`.
     """
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"

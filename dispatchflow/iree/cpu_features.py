@@ -81,7 +81,7 @@ def matters(feature: str) -> bool:
 
 
 def parse(text: str) -> PrintedCpu | None:
-    """Parse the CPU from a module after the phase `executable-targets`; None if the module names none."""
+    """Parse the CPU from a module after the phase `executable-targets`; None if it names no CPU."""
     if (cpu := _CPU.search(text)) is None:
         return None
     triple = _TRIPLE.search(text, cpu.end())

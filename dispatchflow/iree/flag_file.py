@@ -21,7 +21,7 @@ _COMMENTS = ("#", "//")
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag, or a line that is no flag; `line` counts from 1."""
+    """A flag, or a line that is no flag; `line` is the line's number in the file, from 1."""
 
     line: int
     name: str
@@ -31,7 +31,7 @@ class Flag:
 
 
 def parse(text: str) -> list[Flag]:
-    """Return the flags of a file in their order, without empty lines, comments and `IGNORED` flags."""
+    """Return a file's flags in their order, without empty lines, comments and the flags in `IGNORED`."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         written = line.strip()

@@ -1,7 +1,7 @@
 """Parse the profile of a run, as `iree-profile export --format=ireeperf-jsonl` prints it.
 
-All times are on the host's monotonic clock, in ns. Ticks of a device's own clock are converted by linear interpolation
-between the first and the last simultaneous sample of both clocks."""
+All times are on the host's monotonic clock, in ns. Some events have ticks of the device's own clock. These are
+converted by linear interpolation between two moments, the first and the last at which both clocks were read."""
 
 from __future__ import annotations
 

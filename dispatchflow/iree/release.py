@@ -36,18 +36,22 @@ class Release:
         return self.release >= {"matmul": (3, 1), "batch_matmul": (3, 3)}.get(op, (0, 0))
 
     def packs(self, backend: str) -> bool:
-        """Return whether the backend by default packs the operands of products, in additional dispatches.
+        """Return whether the backend by default packs the operands of matrix products.
 
-        This was seen with 20241104 and 3.0 to 3.7."""
+        The packing takes additional dispatches. This was seen with 20241104 and 3.0 to 3.7."""
         return backend in ("llvm-cpu", "vmvx") and self.release < (3, 8)
 
     @property
     def packs_in_global_opt(self) -> bool:
-        """Whether the flag `--iree-global-opt-data-tiling` exists; it packs operands in global optimization."""
+        """Whether the flag `--iree-global-opt-data-tiling` exists.
+
+        With this flag, the compiler packs the operands of matrix products, in its global optimization."""
         return self.release >= (3, 9)
 
     def cpu_pipeline(self, name: str) -> str:
-        """Return how a pipeline such as `DoubleTilingExpert` is written: before 3.12 it is an enumerator."""
+        """Return the MLIR spelling of a pipeline such as `DoubleTilingExpert`.
+
+        It is `#iree_cpu.pipeline<DoubleTilingExpert>`, or the enumerator `CPUDoubleTilingExpert` before 3.12."""
         return f"#iree_cpu.pipeline<{name}>" if self.release >= (3, 12) else f"CPU{name}"
 
     @property

@@ -157,5 +157,5 @@ def _is_number(type: str) -> bool:
 
 
 def _number(type: str) -> str:
-    """Return the type in which the runtime passes a scalar: i64 for `index`, i32 for narrow integers."""
+    """Return the type in which the runtime passes a scalar: i64 for `index`, i32 for i1, i8 and i16."""
     return {"index": "i64", "i1": "i32", "i8": "i32", "i16": "i32"}.get(type, type)

@@ -95,7 +95,7 @@ def _spelt(release: tuple[int, int]) -> str:
 
 @dataclass(frozen=True)
 class Device:
-    """A device that runs modules, or calls of a library such as numpy."""
+    """A device that runs modules or a library's calls."""
 
     uri: str
     threads: int

@@ -152,7 +152,7 @@ class Onnxruntime:
 def _gathered(path):
     """Copy the model's folder without symbolic links; yield the model's path in this temporary copy.
 
-    A file to which a link points is itself copied. onnxruntime refuses weights that are links to another folder."""
+    A file takes the place of each link to it. onnxruntime refuses weights that are links to another folder."""
     folder, model = os.path.split(path)
     with tempfile.TemporaryDirectory(dir=".") as place:
         for parent, _, names in os.walk(folder):
@@ -176,7 +176,9 @@ def _inputs(library, words):
 
 
 def _timed(function, sets, wait):
-    """Call `function` on each of `sets`, one call after the other, and return the total time in s."""
+    """Call `function` once for each set of operands in `sets`; return the total time in s.
+
+    The time includes `wait`, which runs after each call and waits until the device has finished."""
     begin = time.perf_counter()
     for operands in sets:
         function(*operands)

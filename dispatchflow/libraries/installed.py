@@ -30,8 +30,8 @@ class Installed:
 def library(name: str) -> Installed | None:
     """Return an installed library; None if it is not installed.
 
-    The result's digest identifies the library's code. It is computed without reading gigabytes of shared libraries,
-    which would be slow, from:
+    The result's digest identifies the library's code. Reading gigabytes of shared libraries would be slow. Therefore
+    the digest is computed from:
 
     - the digests that the installer recorded for the shared libraries of the package, and of the packages that it
       requires (BLAS, cuDNN);

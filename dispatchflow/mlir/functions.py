@@ -94,7 +94,7 @@ _STORE = re.compile(rf"\b(?:util\.global\.store|ml_program\.global_store(?:_grap
 
 
 def stored(text: str) -> list[str]:
-    """Return the names of the globals that a printed module writes in functions other than initializers."""
+    """Return the names of the globals that a printed module stores to outside of its initializers."""
     functions = re.sub(r"^  util\.initializer \{.*?^  \}", "", text, flags=re.MULTILINE | re.DOTALL)
     return list(dict.fromkeys(_symbol(match[1]) for match in _STORE.finditer(functions)))
 

@@ -125,8 +125,8 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
     """Return the body of a `generic` that adds the product of two inputs to the output `%so_far`.
 
-    The result is for the argument `lines` of `generic`. `factors` is name of an input's block argument → the input's
-    type, for two inputs. Both are converted to the type `to` before they are multiplied."""
+    The result is for the argument `lines` of `generic`. `factors` is block argument's name → its input's tensor type,
+    for two inputs. Both are converted to the type `to` before they are multiplied."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [

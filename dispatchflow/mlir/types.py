@@ -52,7 +52,9 @@ ELEMENT_TYPES = {e.mlir: e for e in ElementType}
 
 
 class Layout(Enum):
-    """The layout of a matrix in memory, by the letters of BLAS and of IREE's dispatch profiler."""
+    """The layout of a matrix in memory: `t` is row-major, `n` is column-major, as in BLAS.
+
+    IREE's dispatch profiler uses the same letters."""
 
     ROW = "t"
     COLUMN = "n"
@@ -82,7 +84,7 @@ class TensorType(msgspec.Struct, frozen=True):
 
     @property
     def passed(self) -> TensorType:
-        """The type of a function's argument with this tensor; two f4 elements are passed as one i8.
+        """The type with which a function takes this tensor: two f4 elements are passed as one i8.
 
         The runtime has no f4."""
         if self.element.bits >= 8 or not self.element.is_float:

@@ -40,10 +40,10 @@ class Limits:
     def hit(self, time_limit: str, timed_out: bool, stderr: str) -> LimitHit | None:
         """Return the limit that made a tool fail, or may have made it fail; None if no limit did.
 
-        `time_limit` is the name of the time limit that applied, such as `run_limit`. A tool that runs out of memory
-        fails in many ways: by a signal, a linker that it could not start, a library that it could not map. Its peak
-        memory does not reveal the cause, because it does not include the refused allocation. Therefore, if the user set
-        a memory limit, every failure is reported as possibly caused by this limit."""
+        `time_limit` is the name of the time limit that applied, such as `run_limit`. If a tool runs out of memory, it
+        may die by a signal, be unable to start its linker, or be unable to map a library. Its peak memory does not
+        reveal the cause, because it does not include the refused allocation. Therefore, if the user set a memory
+        limit, every failure is reported as possibly caused by this limit."""
         if timed_out:
             return LimitHit(time_limit, self.value(time_limit))
         if self.memory_bytes is None:

@@ -48,9 +48,10 @@ _IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 @lru_cache(maxsize=1)
 def identity() -> str:
-    """Return a digest of the machine's id and host name; times are reused only if it is the same.
+    """Return a digest of the machine's id and host name.
 
-    The host name is included, because machines made from one image often have the same id."""
+    Stored times are reused only on a machine with the same digest. The digest includes the host name, because machines
+    made from one image often have the same id."""
     ids = [path.read_text().strip() for path in _IDS if path.is_file()]
     # machine-id(5): the id itself must not be exposed.
     return digest_of("\n".join(["dispatchflow", *ids[:1], os.uname().nodename]).encode())
@@ -133,7 +134,9 @@ def last_level_cache_bytes() -> int | None:
 
 
 def conditions() -> dict[str, Any]:
-    """Return name → value of conditions that may disturb a measurement, as far as the system reports them."""
+    """Return name → value of conditions that may influence a measurement, such as `governor` or `load_1m`.
+
+    A condition that the system does not report is left out."""
     core = f"cpu{reported(cores())}"
     found: dict[str, Any] = {
         "machine": identity(),

@@ -116,7 +116,7 @@ def installed() -> tuple[Path, Path]:
 
 
 def _edited_files(store: Store, version: str, found: Toolchain) -> list[str]:
-    """Return the result of `releases.edited`, which is remembered until the release's identity changes."""
+    """Return the result of `releases.edited`; the store keeps it until one of the digests changes."""
     name, identity = f"release:{version}", [found.digest, found.runtime_digest]
     if (text := store.records.remembered(name)) and (known := json.loads(text))["identity"] == identity:
         return [str(edit) for edit in known["edits"]]
