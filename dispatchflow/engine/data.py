@@ -166,9 +166,10 @@ class DataResolver:
         return found if found and found.ok else None
 
     def declaration(self, program: Module) -> Declaration | None:
-        """Return the types of a module's function; None if the module is not printed or has no such function.
+        """Return the types of a module's function; None if there is no such function.
 
-        The types are those of the compiled function: f32 instead of f64 if the flags demote f64."""
+        Returns None also before the stage `emit` has printed the module. The types are those of the compiled function:
+        f32 instead of f64 if the flags demote f64."""
         written = self._written(program)
         return written.demoted if written is not None and flags.demotes(program.meaning) else written
 

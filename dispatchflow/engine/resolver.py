@@ -131,7 +131,7 @@ class Resolver:
         return found
 
     def call_code(self, case: Case) -> Digest:
-        """Return the code digest of a library's program."""
+        """Return the digest of the call and of the library: a library's case has no compiled code."""
         program = case.library_program
         assert case.library is not None and program is not None
         return providers.code(program.digest, case.library, self.installed(case))

@@ -88,7 +88,8 @@ class CaseState(msgspec.Struct, frozen=True):
     def dispatch(self) -> Dispatch:
         """The case's dispatch.
 
-        Once a user's module is printed, the dispatch includes the configurations that the module's text requests."""
+        After the stage `emit` has run for a user's module, the dispatch includes the configurations that the module's
+        text requests."""
         emitted = self.steps["emit"].record
         return self.case.dispatch if emitted is None else self.case.dispatch.printed(emitted)
 

@@ -1,4 +1,4 @@
-"""Define trials, which are measurements in progress: of a compiled module, or of a library's call.
+"""Define trials: a trial is a measurement in progress of a compiled module or of a call to a library.
 
 With cold inputs, each call of the module uses the next of several copies of the inputs (*rotation*)."""
 

@@ -1,4 +1,4 @@
-"""Read the operands and results of a program's sites from a call of `_capturer.py`'s module.
+"""Read the operands and results of a program's sites from what a module of `_capturer.py` returns.
 
 A site is a place of the program that launches a dispatch. The module stores each captured value in a global, its slot,
 and returns all slots. A scalar is stored as the bits of an i64."""

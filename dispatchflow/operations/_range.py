@@ -65,15 +65,16 @@ def spans(operation: Operation) -> list[Span]:
 
 
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
-    """Return 0, 1, … for the lines along the axes `lines`, in a shape that broadcasts to `shape`."""
+    """Return 0, 1, … for the combinations of indices of the axes `lines`, broadcastable to `shape`."""
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     return np.arange(prod(sizes)).reshape(sizes)
 
 
 def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
-    """Return a power of two for each line, in a shape that broadcasts to `shape`.
+    """Return a power of two for each line, which is a combination of indices of the axes `lines`.
 
-    The first line gets the largest power of the span; the next lines get powers spread over the span."""
+    The result broadcasts to `shape`. The first line gets the largest power of the span; the next lines get powers
+    spread over the span."""
     count = span[1] - span[0] + 1
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     cycle = 2.0 ** (span[1] - np.arange(count) * (int(0.618 * count) | 1) % count)

@@ -222,7 +222,7 @@ class Operation(Workload):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the operands of a recipe in float64; None if the operation does not define the recipe.
 
-        The operands' element types must represent the values exactly."""
+        Every value must be exactly representable in its operand's element type."""
         return None
 
     def compares_bits(self, recipe: str) -> bool:

@@ -96,7 +96,7 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
 class Measurement(msgspec.Struct, frozen=True, dict=True):
     """All blocks (timings of benchmark processes) of one case under one protocol.
 
-    The fields are the columns that planning reads; the others are read on first use."""
+    The fields are the columns that planning reads; all other columns are read on first use."""
 
     id: int
     key: Key
