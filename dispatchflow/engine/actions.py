@@ -49,15 +49,15 @@ class Data:
 
     @cached_property
     def measured(self) -> Data:
-        """A copy of this data for measurements, with only the last set of tensors."""
+        """A copy of this data with only the last set of tensors, which is the one that measurements use."""
         recipe, digests = list(self.digests.items())[-1]
         return replace(self, digests={recipe: digests})
 
     @cached_property
     def forms(self) -> dict[Any, Form]:
-        """A cache of forms (`keys.Form`), each of which computes the keys of many actions on this data.
+        """A cache of `keys.Form` objects; each computes the keys of many actions on this data.
 
-        Cases that share the data and differ only in their code share a form."""
+        The actions of cases with this data whose keys differ only in the code share one of these objects."""
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
@@ -104,7 +104,7 @@ def _action(form: Form, *strings: str) -> Action:
 
 
 def single(kind: str, **ingredients: Any) -> Action:
-    """Build an action whose form (`keys.Form`) is not shared; for kinds with few actions in a plan."""
+    """Build an action of a kind with few actions; its key is computed without a shared `keys.Form`."""
     return _action(Form(kind, lambda: ingredients))
 
 
@@ -124,7 +124,7 @@ def emit_program(program: Digest) -> Action:
 def compilations(
     flags: Sequence[str], toolchain: Digest, environment: Mapping[str, str], requested: str | None = None
 ) -> Form:
-    """Return the form (`keys.Form`) of the compile actions that differ only in their module.
+    """Return a `keys.Form`: it computes the keys of compile actions that differ only in their module.
 
     `requested` describes the configuration that the compiler must choose, as returned by `Dispatch.demanded`. If the
     compiler chooses another, the action fails."""
@@ -146,11 +146,10 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return a pair: the digest of the module's labelled text, and the file name of the module's source.
+    """Return the digest of the text with the source's names and locations, and the source's file name.
 
-    The labelled text has the source's names and locations. For an imported model, it is the output `labelled` in
-    `emitted`, the outputs of the `emit` action. For another module, it is the user's file. Returns None for an
-    operation."""
+    For an imported model, this text is the output `labelled` of the `emit` action, whose outputs are `emitted`. For
+    any other module, it is the user's file. Returns None for an operation."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name
@@ -212,7 +211,7 @@ def verification(
         call: the code, its function and the device.
         data: inputs and expected results.
         tolerance: the tolerance of a user's module; None for an operation, whose tolerances are part of the data.
-        is_reference: whether this code also computed the expected results, which the digests in `data` do not show.
+        is_reference: whether this code also computed the expected results; `data` does not tell.
         runtime: the digest of the runtime that repeats the verification; None for the first verification of the code.
     """
     more: dict[str, Any] = {"is_reference": True} if is_reference else {}

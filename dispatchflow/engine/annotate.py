@@ -33,7 +33,9 @@ _OUTPUT_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """Samples of a kernel, taken in a second build, and whether the case's own code has the same kernel."""
+    """Samples of a kernel's instructions in a second build of the case.
+
+    The case's own code may have other instructions (`same_code`)."""
 
     function: Annotated
     same_code: bool | None
@@ -170,10 +172,11 @@ class _Sampling:
         return outcome, processes.shortened(self.scratch / f"{name}.stderr")
 
     def compared(self, objdump: str, built: Digest, own: Digest, kernel: str) -> tuple[bool | None, str]:
-        """Return a pair: whether the module `own` has the kernel's instructions, and a remark.
+        """Return whether the case's own module has the sampled kernel's instructions, and a remark.
 
-        The first value is None if the instructions cannot be compared; the remark then says why. Otherwise the remark
-        is the number of instructions. `built` is the module that was sampled, and `own` is the case's own module."""
+        `own` is the case's own module, and `built` is the module that was sampled. If the instructions can be compared,
+        the remark is their number, such as `120 instructions`. Otherwise the first value is None, and the remark says
+        why."""
         wanted = [code for text in self._disassembled(objdump, built) if (code := instructions.function(text, kernel))]
         if len(wanted) != 1:
             return None, f"{len(wanted)} functions of the new build have this name"

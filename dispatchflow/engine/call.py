@@ -65,10 +65,11 @@ class ModuleCall:
         return failed("run", outcome, self.scratch, facts, self.store, self.limits)
 
     def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
-        """Return index of a result → type with the sizes at run time, or the failure of the call.
+        """Return a mapping from each result's index to its type with the sizes of this call: `4x8xf32`.
 
-        The module is called again, because the runtime prints sizes only if it does not write the results to files.
-        The `.npy` files that the runtime can write have sizes, but do not support bf16 or types of 8 or 4 bits."""
+        If the call fails, returns the failure. This is an additional call of the module, because the runtime prints
+        sizes only if it writes no results to files. It could write `.npy` files, which contain the sizes, but these do
+        not support bf16 or types of 8 or 4 bits."""
         if (failure := self.call(data, "given", (), function)) is not None:
             ok, reason, outputs, facts = failure
             return ok, f"the call that prints the results' sizes: {reason}", outputs, facts
@@ -76,14 +77,14 @@ class ModuleCall:
 
     @property
     def doubt_as_reference(self) -> str | None:
-        """The reason to mistrust the results of code that also computed the expected results.
+        """The reason to mistrust results if the same code also computed the expected results.
 
-        It is None for code that IREE compiled, because the results of such code are not compared."""
+        It is None for code that IREE compiled: such results are not compared at all."""
         return None
 
     @property
     def ran_with(self) -> Facts:
-        """Facts of a failed call: the runtime's digest. Another runtime tries the call again."""
+        """The runtime's digest, a fact of a failed call: a different runtime tries the call again."""
         return {"runtime_digest": self.toolchain.runtime_digest}
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
@@ -148,7 +149,9 @@ class LibraryCall(ModuleCall):
 
 
 def library_argv(case: Case, installed: Installed, device: Device, data: Data | None, recipe: str) -> tuple[str, ...]:
-    """Return the command line of a library's call; if `data` is None, a model is called without inputs."""
+    """Return the command line of a library's call.
+
+    The types of a model's inputs come from `data`; if `data` is None, the model is called without inputs."""
     program = case.library_program
     assert program is not None
     tensors = operand_types(case.operation, data.arguments if data else ())
@@ -169,14 +172,14 @@ def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
 def failed(what: str, outcome: Outcome, scratch: Path, facts: Facts, store: Store, limits: Limits) -> Result:
     """Return the result of a failed tool.
 
-    If the tool hit a limit, or may have hit one, the limit becomes a fact. The action is then tried again under a
-    higher limit.
+    If a limit caused the failure, or may have caused it, the fact `limit` is the limit's name and value. The action is
+    tried again once this limit is higher.
 
     Args:
         what: the step that failed, `compile` or `run`; or a complete phrase, such as `cannot read x.mlir`.
         outcome: how the tool ended.
         scratch: the directory with its stderr.
-        facts: facts to record; `repeatable` and the limit are added.
+        facts: facts to record; this function adds `repeatable` and `limit`.
         store: where the log goes.
         limits: the limits that the tool ran under.
 
@@ -218,10 +221,11 @@ _CALLED = re.compile(r"; (?:; |while |invoking )")
 
 
 def _first_error(stderr: str) -> str | None:
-    """Return the line of stderr that states the cause; None if stderr is empty.
+    """Return the part of stderr that states the cause; None if stderr is empty.
 
-    It is the first of these that exists: a refused option of the command line; a line with `error` that does not begin
-    with `_UNSPECIFIC`; any line with `error`; the runtime's status; the last line."""
+    It is the first of these that exists: the message about an option that the tool refused; the first error message
+    other than IREE's general one (`_UNSPECIFIC`); the general one; the runtime's status, such as `INVALID_ARGUMENT; …`;
+    the last line."""
     if match := re.search(r"(Unknown command line argument '.*?'|for the --.* option: .*)", stderr):
         return match[1]  # the next line may be a suggestion
     # Only locations in the user's own file are kept, because the user can fix that file.

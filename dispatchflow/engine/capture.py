@@ -110,10 +110,14 @@ def of_case(
 
 
 def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program | None]:
-    """Return a pair: the record of a case's provenance, and the program in the record.
+    """Return the record of a case's provenance, and the `Program` (sites and operations) in its outputs.
 
-    The record is None if the case did not compile. The program is None if there is no `ok` record. If an object of the
-    record is damaged, the provenance is computed again, but only once."""
+    The record is None if the case did not compile. The program is None if the record is None or not `ok`. If a stored
+    output of the record is damaged, the provenance is computed a second time.
+
+    Raises:
+        DamagedObject: an output is damaged the second time too.
+    """
     for attempt in range(2):
         traced = provenance.of_case(executor, case)
         if traced is None or not traced.ok:
@@ -264,7 +268,9 @@ class _Capturing:
             raise _Failed(failed(what, outcome, self.scratch, {}, self.executor.store, self.executor.limits))
 
     def _called(self, name: str, made: Capturing, plain: Sequence[Path]) -> tuple[Capture, dict[str, bytes]]:
-        """Call the instrumented module; return a pair: the capture, and tensor's name → its bytes.
+        """Call the instrumented module; return the capture, and the bytes of each tensor by its name.
+
+        `made` is the result of `_compiled`, and `plain` is the result of `_plain`.
 
         Raises:
             _Failed: the call failed, its results differ from the results of the case's own code, or the tensors are

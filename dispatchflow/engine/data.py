@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class DataResolver:
     """Finds the inputs and expected results of workloads in the records.
 
-    The argument `again` returns why a failed action is to be tried again; None if its recorded failure still counts."""
+    The argument `again` is a function of a failed action's record. It returns why the action is to be tried again; None
+    if the failure still counts."""
 
     def __init__(
         self,
@@ -153,9 +154,9 @@ class DataResolver:
         return found
 
     def version(self, package: str) -> str:
-        """Return the version of a package.
+        """Return the version of an installed package.
 
-        The package is installed, because planning skips cases whose package is missing."""
+        Planning skips the cases whose package is missing, so they do not get here."""
         found = self.installed(package)
         assert found is not None
         return found.version
@@ -166,10 +167,11 @@ class DataResolver:
         return found if found and found.ok else None
 
     def declaration(self, program: Module) -> Declaration | None:
-        """Return the types of a module's function; None if there is no such function.
+        """Return the types of a module's function, in the form in which it is compiled.
 
-        Returns None also before the stage `emit` has printed the module. The types are those of the compiled function:
-        f32 instead of f64 if the flags demote f64."""
+        The types are in the record of the module's `emit` action, in which the compiler parses and prints the module.
+        Returns None if the store has no successful record, or if the module does not have the function. If the case's
+        flags demote f64, the types have f32 instead."""
         written = self._written(program)
         return written.demoted if written is not None and flags.demotes(program.meaning) else written
 
@@ -182,7 +184,9 @@ class DataResolver:
         return self.flags_like(program.against, program.meaning)
 
     def flags_like(self, target: Target, given: flags.Flags) -> tuple[str, ...]:
-        """Return a target's flags, followed by those of the case's flags (`given`) that change results."""
+        """Return a target's flags, and those of a case's flags (`given`) that change results.
+
+        A flag of the case replaces the target's flag of the same name."""
         own = target.resolved_flags(self._host, syntax_of(self._toolchain.version))
         return flags.behind(own, flags.of_meaning(given))
 
@@ -213,7 +217,7 @@ class DataResolver:
     def _reference_compile(self, program: Module) -> Action | None:
         """Return the action that compiles a module for the target that computes its expected results.
 
-        Returns None if there is no such target, or while the module is not printed."""
+        Returns None if there is no such target, or if the store does not have the module's printed text."""
         printed = self.printed(program)
         if program.against is None or printed is None:
             return None

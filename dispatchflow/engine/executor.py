@@ -97,9 +97,9 @@ class ActionExecutor:
         Args:
             text: the module.
             flags: flags of the compiler.
-            demanded: the requested configuration, which enters the key.
-            missed: returns why the configurations that the compiler chose are not the requested ones; None if they are.
-                The action fails with this reason.
+            demanded: what the compiler must choose (`Dispatch.demanded`); part of the action's key.
+            missed: a function of the configurations that the compiler chose. It returns None if they are the requested
+                ones. Otherwise it returns the reason with which the action fails.
             files: files to which the flags refer.
             objects: name → digest of each file to which the module's text refers.
             explain: (the compiler's log, the reason found in the log) → the reason to record for a failure.

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 def doubted(found: Difference, why: str, first: Result, second: Result) -> Result:
     """Return the result of a verification whose two calls differ.
 
-    The verification fails if the results of either call are wrong, or if they depend on unwritten memory
-    (`Difference.steady`). Otherwise the verdict is `mistrusted`, or `not compared` if nothing is expected.
+    The verification fails if the results of one of the calls are wrong, or if `found.steady` is true: the results then
+    depend on memory that was never written. Otherwise it passes with the verdict `mistrusted`, or with `not compared`
+    if nothing is expected.
 
     Args:
         found: the difference.
@@ -49,13 +50,13 @@ def judged(
     untyped: Collection[str] = (),
     why: str | None = None,
 ) -> Result:
-    """Return the result of a verification from the verdict on each recipe.
+    """Return the result of a verification, which follows from the verdicts on its parts.
 
     Args:
         verdicts: for an operation, recipe → verdict; for a module, index of a result → verdict.
         outputs: the outputs to record.
-        untyped: the indices of the results that were compared as bytes.
-        why: a reason to mistrust results that are not wrong; None if there is no such reason.
+        untyped: the indices of the results that were compared as bytes, because their type is unknown.
+        why: the reason why results are mistrusted even if none is wrong; None if there is no such reason.
     """
     wrong = {recipe: v for recipe, v in verdicts.items() if v.word == "different"}
     last = list(verdicts.values())[-1]

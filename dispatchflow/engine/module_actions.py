@@ -28,9 +28,9 @@ def reprint(module: Module, toolchain: Digest, importer: str | None = None) -> A
 def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
     """Return the action that makes a module's operands: outputs `given_0`, `given_1`, …
 
-    Each file with weights is an output too; its name is the file's name in a tool's working directory. `types` are the
-    operands' declared types. `printed` is the digest of the printed module, with which the sizes of weights are
-    compared; it is an ingredient only if the module has weights."""
+    Each file with weights is a further output, with the file's name in a tool's working directory. `types` are the
+    operands' declared types. `printed` is the digest of the printed module, which contains the sizes that the weights
+    must have. It is an ingredient of the action only if the module has weights."""
     weights: dict[str, Any] = {}
     if module.parameters:
         files = tuple(item.file.digest for item in module.parameters)
@@ -57,7 +57,7 @@ def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
 def expected_files(module: Module, results: Sequence[str]) -> Action:
     """Return the action that reads a module's expected results from the user's files and values.
 
-    Its outputs are `0`, `1`, …, one for each result, and `types` (`verify_module.put_types`)."""
+    Its outputs are `0`, `1`, …, one for each result, and `types`, which has the type of each result on a line."""
     files = tuple(item if isinstance(item, str) else item.identity for item in module.expected)
     return single(
         "expected", files=files, results=tuple(results), source=sources("verification/module_data.py", "mlir/types.py")
@@ -67,15 +67,15 @@ def expected_files(module: Module, results: Sequence[str]) -> Action:
 def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
     """Return the action that computes a module's expected results with another target's code, `call`.
 
-    Its outputs are `0`, `1`, …, one for each result, and `types` (`verify_module.put_types`)."""
+    Its outputs are `0`, `1`, …, one for each result, and `types`, which has the type of each result on a line."""
     return called("expected", call, operands, results=tuple(results), types=True, protocol=VERIFICATION)
 
 
 def expected_from_library(module: Module, version: str, operands: Data, results: Sequence[str]) -> Action:
     """Return the action that computes a model's expected results with a library.
 
-    Its outputs are `0`, `1`, …, one for each result, and `types` (`verify_module.put_types`). `version` is the
-    library's version."""
+    Its outputs are `0`, `1`, …, one for each result, and `types`, which has the type of each result on a line.
+    `version` is the library's version."""
     return single(
         "expected",
         library=module.against_library,

@@ -78,7 +78,10 @@ def _check(program: Module, printed: Path, scratch: Path, toolchain: Toolchain, 
 
 
 def _list(values: Sequence[str], scratch: Path, toolchain: Toolchain, limits: Limits) -> str | None:
-    """Write to `_LISTING` which weights the files have; return why a file cannot be read, or None."""
+    """List the weights in files; return why a file cannot be read, None on success.
+
+    `values` are values of the tools' option `--parameters=`, one for each file. The list becomes the file `_LISTING` in
+    `scratch`."""
     command = processes.Command(
         parameters.listing_argv(toolchain.tool(_TOOL), values), scratch, command_lines.environment(os.environ),
         stdout=_LISTING, time_limit_s=limits.run_s, memory_limit_bytes=limits.memory_bytes,

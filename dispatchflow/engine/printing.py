@@ -119,10 +119,10 @@ def expected(executor: ActionExecutor, program: Module, scratch: Path, results: 
 
 
 def explainer(executor: ActionExecutor, record: Record) -> Callable[[str, str], str]:
-    """Return a function that completes the reason of a failed compile with the node that failed.
+    """Return a function that adds the model's node to the reason why the compile of a model failed.
 
-    The function takes the compiler's log and the reason. It returns the reason with the model's node; if no node is
-    known, it returns the reason unchanged."""
+    The function's arguments are the compiler's log and the reason. It returns the reason unchanged if the node is
+    unknown, or if the module is no model. `record` is the record of the printed module."""
 
     def explained(log: str, reason: str) -> str:
         if LABELLED not in record.outputs:

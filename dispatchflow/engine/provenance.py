@@ -163,9 +163,10 @@ class _Tagging:
         return True, None, outputs, facts
 
     def _compile(self, source: str, begin: str | None, end: str | None, output: str) -> float:
-        """Run some of the compiler's phases; return how many seconds they took.
+        """Run the compiler's phases after `begin` up to `end`; return how many seconds they took.
 
-        If the case's module has dispatches that are already formed, the phases that form dispatches are left out."""
+        The compiler reads the file `source` and writes the file `output`. If the dispatches of the case's module are
+        already formed, the phases that form dispatches are left out: `source` is then copied to `output`."""
         if FORMED in self.flags and end in _FORMING:
             shutil.copyfile(self.scratch / source, self.scratch / output)
             return 0.0

@@ -31,9 +31,10 @@ class Regressions:
     def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
         """Return a failed case's state, marked as a regression if the stage passed with another toolchain.
 
-        `entry` is the known-failure entry that describes the failure, or None. If there is an entry, only toolchains
-        whose release is in the entry's range are considered. If the stage passed with none of them, `entry` becomes the
-        state's known failure."""
+        `failed` is the state of the failed stage. `entry` is the known-failure entry that describes the failure
+        (docs/known-failures.md); None if there is none. If there is an entry, only toolchains whose release is in its
+        range are considered. If the stage passed with none of them, the failure is a known one: the returned state has
+        `entry`."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:
@@ -57,10 +58,10 @@ class Regressions:
                 yield from self._verified(ingredients | {"code": code}, version)
 
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
-        """Yield `version` once for each passed verification with these ingredients.
+        """Yield a version for each passed verification with these ingredients, whichever runtime made it.
 
-        `version` is the version of the toolchain that made the code. If the present toolchain made the code, `version`
-        is None, and the version of the runtime that verified the code is yielded instead."""
+        If another toolchain made the code, `version` is this toolchain's version, which is yielded. If the present
+        toolchain made the code, `version` is None, and the version of the verification's runtime is yielded."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:
@@ -76,9 +77,10 @@ class Regressions:
 
     @cached_property
     def _compiled(self) -> dict[str, list[tuple[str, str]]]:
-        """The successful compiles with other toolchains; the keys are what `_shared` returns for them.
+        """The successful compiles with other toolchains, grouped by their ingredients.
 
-        Each compile is a pair: the toolchain's version, and the code digest."""
+        A key is what `_shared` returns for the ingredients. Each compile is a pair: the toolchain's version, and the
+        code digest."""
         versions = {known["digest"]: known["version"] for known in self._toolchains}
         found: dict[str, list[tuple[str, str]]] = {}
         for code, ingredients in self._records.passed_compiles(self._toolchain):
@@ -89,7 +91,8 @@ class Regressions:
 
 
 def _shared(ingredients: Mapping[str, Any]) -> str:
-    """Return the ingredients `_SAME` as JSON.
+    """Return as JSON the ingredients that do not depend on the toolchain (`_SAME`).
 
-    The JSON of an action equals that of its record, although the record has lists in place of the action's tuples."""
+    In JSON, the ingredients of an action and of its record are equal; otherwise, the action has tuples where its record
+    has lists."""
     return json.dumps([ingredients.get(name) for name in _SAME])

@@ -5,8 +5,9 @@ is zeros or leftovers. The second call runs on `local-sync` with an allocator th
 that is not written, or is computed from unwritten memory, differs between the two calls. This check needs no reference
 and no tolerance.
 
-One call with that allocator would not suffice. `local-task` does not take its memory from it (IREE 3.12 and 3.13). The
-expected results may contain 0xCD too, if they are computed from unwritten memory. And 0xCD may be right by chance.
+A single call with that allocator would not suffice. The device `local-task` does not use the allocator (IREE 3.12 and
+3.13). The expected results may contain 0xCD too, if they are computed from unwritten memory. And 0xCD may be the right
+value by chance.
 
 Devices other than the CPU have no such allocator; Vulkan's allocator cannot be wrapped in it. There the second call
 repeats the first one, and shows only whether a result is the same each time."""
@@ -48,7 +49,10 @@ class Difference:
     """The names of the files with the second call's results."""
 
     def text(self, of: str, unit: str = "element") -> str:
-        """Return the difference in one line; `of` names the first result that differs."""
+        """Return the difference in one line.
+
+        `of` names the first result that differs, such as `result 0`. `unit` is the noun for what is counted, such as
+        `byte`."""
         differing = next(iter(self.verdicts.values()))
         worst, what = differing.worst, f"{units.count(differing.wrong, unit)} of {of}"
         assert worst is not None
