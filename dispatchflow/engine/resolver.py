@@ -141,7 +141,7 @@ class Resolver:
         return self.syntax.packs(case.target.backend)
 
     def rotation(self, case: Case) -> Rotation | None:
-        """Return what `rotations.of` returns for a cold case; None for a hot case."""
+        """Return which inputs of a cold case are copied (`rotations.of`); None for a hot case."""
         return None if case.cache == HOT else rotations.of(case.operation, self.supplies, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: StageState) -> StageState:
@@ -170,7 +170,7 @@ class Resolver:
         return actions.compilation(module, form)
 
     def forget_judgements(self) -> None:
-        """Forget cached judgements, because a new one was recorded."""
+        """Forget cached judgements on pairs of runtimes, because a new one was recorded."""
         self.reuse.forget()
         self.unjudged.clear()
 
@@ -198,7 +198,7 @@ class Resolver:
         return None if facts.get("repeatable", True) else f"failed before, but may pass now: {reason}"
 
     def step(self, action: Action, missing: str) -> StageState:
-        """Return the state of an action's stage; its `why` is `missing` if the action was never executed."""
+        """Return the state of an action's stage; `missing` is the reason for one that was never executed."""
         record = self._records.found(action.key)
         if record is None:
             return StageState(action.stage, "missing", missing, action)

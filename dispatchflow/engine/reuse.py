@@ -25,7 +25,7 @@ class Reuse:
         self._judgements: dict[tuple[str, str], Judgement | None] = {}
 
     def forget(self) -> None:
-        """Forget cached judgements, because a new one was recorded."""
+        """Forget cached judgements on pairs of runtimes, because a new one was recorded."""
         self._judgements.clear()
 
     def judged(self, taken: Measurement, device: Device) -> Judgement | None:
@@ -65,10 +65,10 @@ class Reuse:
         return f", from another runtime: {judgement.text if judgement else 'no control was measured yet'}"
 
     def reason_to_verify_again(self, measured_now: bool, newest: Measurement | None, device: Device) -> str | None:
-        """Return why another runtime's verdict on a case's code does not count; None if it counts.
+        """Return why the present runtime must verify a case's code again; None if the old verdict counts.
 
-        `measured_now` tells whether the present runtime is about to measure the code. `newest` is the newest
-        measurement of the code; None if there is none."""
+        The old verdict is that of another runtime. `measured_now` tells whether the present runtime is about to measure
+        the code. `newest` is the newest measurement of the code; None if there is none."""
         if measured_now:
             return "another runtime verified it; the runtime that measures it verifies it too"
         if newest is None or not self.foreign(newest):

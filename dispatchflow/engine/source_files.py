@@ -1,8 +1,13 @@
 """Find the source files that decide an operation's inputs and expected results.
 
-They are the operation's own file, the files of verification/ that compute inputs and expected results, all files of
-operations/ that these files import, also indirectly, and all data files in operations/ that they name. Imports are
-found by a search in the text, without executing the file, and include imports inside functions."""
+They are:
+
+- the operation's own file;
+- mlir/types.py, and the files of verification/ that compute inputs and expected results;
+- all files of operations/ that one of these files imports, directly or indirectly;
+- all data files in operations/ that one of these files names.
+
+Imports are found by a search in a file's text, without executing it. Imports inside functions are found too."""
 
 from __future__ import annotations
 
@@ -39,8 +44,8 @@ def of_operation(module: str) -> tuple[str, ...]:
 def _imported(name: str) -> list[str]:
     """Return the files of operations/ that this file imports, and the data files there that it names.
 
-    A private file counts as imported if its name occurs anywhere in the text, because Python has many forms of imports.
-    """
+    Python has many forms of imports. Therefore a private file, such as `_random.py`, counts as imported if its name
+    without `.py` occurs anywhere in the text."""
     if not name.endswith(".py"):
         return []
     text = _text(name)
@@ -67,7 +72,9 @@ def versions_of(module: str) -> dict[str, str | None]:
 
 
 def _others(text: str) -> set[str]:
-    """Return the top-level packages that `from a.b import c` and `import a.b as c, d` name."""
+    """Return the top-level packages that a text imports.
+
+    They are `a` for `from a.b import c`, and `a` and `d` for `import a.b as c, d`."""
     modules = [name for first, others in _OTHERS.findall(text) for name in (first or others).split(",")]
     return {re.split(r"\W", name.strip())[0] for name in modules} - {""}
 

@@ -78,7 +78,7 @@ class StageExecutor(ActionExecutor):
         return self.make(self.resolver.supplies.reprint(program), partial(printing.printed, self, program))
 
     def compile(self, case: Case) -> Record | None:
-        """Compile a case; return its record, or None if a module cannot be read or has no such function."""
+        """Compile a case and return the record; None if its module or function cannot be read."""
         resolver, dispatch = self.resolver, case.dispatch
         if isinstance(case.operation, Module):
             if (printed := self.printed(case.operation)) is None:

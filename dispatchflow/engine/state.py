@@ -60,7 +60,7 @@ class StageState(msgspec.Struct, frozen=True):
 
 
 class CaseState(msgspec.Struct, frozen=True):
-    """The state of a case: the state of each of its stages, and the known-failure entry of its failure."""
+    """The state of a case: the states of its stages, and the known failure if a stage failed as one."""
 
     case: Case
     device: Device

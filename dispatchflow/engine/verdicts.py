@@ -1,8 +1,9 @@
-"""Choose between the verdicts of two runtimes on a case's code: the present and the first runtime.
+"""Choose between two verdicts on a case's code: that of the first runtime and that of the present one.
 
-The first runtime is the one that first verified the code. The key of its verdict does not contain the runtime, and code
-that passed counts as verified for all runtimes. The present runtime verifies the code again if the code failed with the
-first runtime, or if the code is measured now. The verdict of each further runtime has a key of its own."""
+The first runtime is the one that first verified the code. Code that passed with it counts as verified for all runtimes.
+The present runtime verifies the code again if the code failed with the first one, if the code is measured now, or if
+controls show that one of the two computes wrong results. The key of the first runtime's verdict does not contain the
+runtime. The key of each further runtime's verdict does."""
 
 from __future__ import annotations
 
@@ -45,10 +46,10 @@ def standing(
 
 
 def again(verified: StageState, why: str | None) -> StageState:
-    """Return the state `missing` for a verification that the present runtime must repeat.
+    """Return the state of a verification that the present runtime may have to repeat.
 
-    `verified` is the state of another runtime's verification, and `why` the reason to repeat it. If `why` is None,
-    `verified` is returned unchanged."""
+    `verified` is the state of another runtime's verification, and `why` is the reason to repeat it. If the verification
+    passed and there is a reason, the new state is `missing`. Otherwise, `verified` is returned unchanged."""
     if why is None or verified.state != "made":
         return verified
     return msgspec.structs.replace(verified, state="missing", why=why, action=verified.own)

@@ -31,9 +31,9 @@ def verify_module(
     """Call a module and compare each result with the expected one; `results` are the declared types.
 
     The module is always called twice, to check that its results are reproducible (see `repeatability`). The
-    verification passes with the verdict `not compared` if nothing is expected, or if this code computed the expected
-    results. If a library computed the results and also, without optimizations, the expected results, then results that
-    agree get the verdict `mistrusted`."""
+    verification passes with the verdict `not compared` if nothing is expected, or if this compiled code computed the
+    expected results too. If one library computed both, the expected results without optimizations, they are compared;
+    the verdict is `mistrusted` if they agree."""
     own = place.doubt_as_reference if is_reference else None
     is_reference = is_reference and own is None
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
@@ -171,7 +171,8 @@ def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdic
 
     Results that are not floating-point numbers are compared bit by bit. Floating-point types have two tolerances
     (`verification.tolerances`). An element within the tight tolerance is right, and an element beyond the loose one is
-    wrong. An element between them makes the result `mistrusted`, as does an expected result without a finite number."""
+    wrong. An element between the two makes the result `mistrusted`. If all elements are right, but no expected element
+    is a finite number, the result is `mistrusted` too."""
     import numpy as np
 
     from dispatchflow.verification import module_data, tolerances
