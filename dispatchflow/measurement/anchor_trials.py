@@ -52,9 +52,9 @@ class AnchorSet:
     def failed(self, trial: Trial) -> None:
         """Remove an anchor from this session, because it failed.
 
-        If the failure is repeatable, this runtime cannot run the anchor's module, which an earlier compiler built. The
-        store's history is then emptied: the next session compiles the anchors again, and begins a history that other
-        projects do not share."""
+        If the failure is repeatable and no limit caused it, this runtime cannot run the anchor's module, which an older
+        compiler built. The store's history is then emptied. The next session compiles the anchors again, and begins a
+        history that other projects do not share."""
         if trial in self.trials:
             self.trials = [other for other in self.trials if other is not trial]
             if trial.failure.get("repeatable") and "limit" not in trial.failure:
@@ -70,11 +70,12 @@ class AnchorSet:
     ) -> tuple[Moment, dict[str, list[float]]]:
         """Return the machine's speed while a case was measured, and the anchors' times that show it.
 
-        The second result maps each anchor to the times of its blocks in ns, without the blocks before `since`, which is
-        an earlier result of `marks`. `key` is the key of the case's measurement, and `blocks_ns` are the times of the
-        case's blocks. The anchors' times in this session so far are added to the history, unless other programs
-        disturbed them. One session on a crowded machine, ten times slower, would widen the intervals in the following
-        63 sessions, until the history drops it."""
+        The second result maps each anchor to the times in ns of its blocks after `since`, an earlier result of `marks`.
+        `key` is the key of the case's measurement, and `blocks_ns` are the times of the case's blocks.
+
+        The anchors' times in this session so far are added to the history, unless other programs disturbed them. The
+        history keeps 64 sessions: a disturbed session, perhaps ten times slower than the others, would widen the
+        intervals in the next 63."""
         crowded = any(disturbed(trial.disturbed_blocks, len(trial.waits)) for trial in self.trials)
         whole = {} if crowded else {trial.label: trial.blocks_ns for trial in self.trials}
         own = self.records.remembered(self.name)
@@ -153,9 +154,9 @@ class Anchors:
     def _modules_and_history(
         self, name: str, kernels: Sequence[Kernel], target: Target
     ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
-        """Return a pair: anchor → digest of its module, and the facts that have the shared history.
+        """Return anchor → digest of its module; and the user's records, which have the shared history.
 
-        The second value is None if the store uses only its copy of the history."""
+        The second value is None if the store does not use the shared history, but only its own copy."""
         records, facts = self._store.records, self._facts
         text, machines = records.remembered(name), History.of(facts.remembered(name))
         own = History.of(text)
@@ -172,7 +173,10 @@ class Anchors:
             facts.keep(digest, self._store.path(digest))
 
         def continued(text: str | None) -> str:
-            """Return `history` if the shared history `text` is empty or has a missing module, else `text`."""
+            """Return the shared history to record: `text`, the recorded one, or `history` in its place.
+
+            It is `history` if the recorded one is empty, or if one of its modules is missing. It is `text` if another
+            run has begun a new history in the meantime."""
             found = History.of(text)
             replaced = found.objects in ({}, machines.objects) and found.objects != objects
             return (history if replaced else found).json()

@@ -63,9 +63,9 @@ class History:
         return json.dumps(self.__dict__)
 
     def begins_as(self, other: History) -> bool:
-        """Return whether this history and `other` are the same, possibly with different sessions.
+        """Return whether this history and `other` began with the same anchors; their sessions may differ.
 
-        They are the same if they have the same modules, and if their factors are relative to the same times."""
+        They did if they have the same modules and the same reference times, to which factors are relative."""
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
@@ -126,7 +126,9 @@ class History:
 
 
 def _pooled(values: Sequence[float], prior_sd: float) -> tuple[float, float]:
-    """Return the mean, and the standard deviation pooled with the prior (`PRIOR_SESSIONS` values)."""
+    """Return the mean of values, and their standard deviation, pooled with `prior_sd`.
+
+    `prior_sd` counts as the standard deviation of `PRIOR_SESSIONS` further values."""
     mean = sum(values) / len(values) if values else 0.0
     freedom = PRIOR_SESSIONS + max(0, len(values) - 1)
     return mean, sqrt((PRIOR_SESSIONS * prior_sd**2 + sum((value - mean) ** 2 for value in values)) / freedom)
@@ -172,7 +174,9 @@ class Moment:
 
     @property
     def between(self) -> float:
-        """Half-width of the 95 % interval of log(ratio of two sessions' times), if blocks had no noise."""
+        """Half-width of the 95 % interval of log(ratio of a case's times in two sessions).
+
+        The noise of blocks is left out."""
         return self.later(0.0)
 
     @property
@@ -182,7 +186,9 @@ class Moment:
 
     @property
     def correction(self) -> float | None:
-        """The factor to the power of the sensitivity; None without a factor. A time divided by it is anchored."""
+        """The factor to the power of the sensitivity; None without a factor.
+
+        A case's time divided by it is its anchored time: its time at the speed of the machine's first session."""
         return None if self.factor is None else exp(self.sensitivity * log(self.factor))
 
     def later(self, within: float) -> float:
@@ -198,10 +204,11 @@ class Moment:
     def later_anchored(self, within: float) -> float | None:
         """Return the half-width of the 95 % interval for the case's anchored median in another session.
 
-        `within` and the result are as for `later`. Returns None without anchors, or if the interval is not narrower
-        than that of `later`. The further the times of this session's anchors are from those of the machine's first
-        session, the more the uncertainty of the sensitivity widens the interval. For the other session, the distance is
-        assumed to be `session_sd`."""
+        An anchored median is a median divided by `correction`. `within` and the result are as for `later`. Returns None
+        without anchors, or if the interval is not narrower than that of `later`.
+
+        The sensitivity is uncertain. This widens the interval, the more the further the anchors' times are from those
+        of the machine's first session. For the other session, this distance is assumed to be `session_sd`."""
         if self.factor is None or self.factor_sd is None:
             return None
         apart = self.sensitivity_sd**2 * (log(self.factor) ** 2 + self.session_sd**2)

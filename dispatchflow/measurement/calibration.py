@@ -84,9 +84,9 @@ def processor(target: Target, cpu_flags: str, cache_bytes: int | None) -> Proces
 def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
     """Return the kernels for a processor.
 
-    Some compute in registers only, in f32 and f64. Others read an array, or read one and write another. These arrays
-    stay in the caches. If `memory_bytes` permits, there are such kernels for the memory too, whose arrays together are
-    twice as large as the last-level cache."""
+    Some kernels compute in registers only, in f32 and f64. Others only read an array, or read an array and write
+    another. The arrays of these kernels stay in the caches. If `memory_bytes` permits, there is a second set of reading
+    and writing kernels for the memory: the arrays of each are together twice as large as the last-level cache."""
     if (register := processor.register_bytes) is not None:
         found, sizes = [_compute(ElementType.F32, register * 2), _compute(ElementType.F64, register)], _CACHED
     else:
@@ -100,9 +100,10 @@ def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
 
 
 def compute_kind(signature: Signature | None, processor: Processor) -> str | None:
-    """Return the kind of compute ceiling that bounds these types; None if no kernel measures one.
+    """Return the kind of the kernels, `f32` or `f64`, whose rate limits the arithmetic on these types.
 
-    No kernel measures integers or wide dot products."""
+    Returns None if no kernel measures such arithmetic: for integers, and for operands whose products may run faster
+    than multiply-adds (`Processor.faster`)."""
     if signature is None or not signature.accumulator.is_float or processor.faster.intersection(signature.operands):
         return None
     return "f64" if signature.accumulator is ElementType.F64 else "f32"
@@ -233,7 +234,8 @@ def ceilings(rates: Mapping[str, float], work: Work, processor: Processor) -> tu
 
     `rates` maps kinds of kernels to their highest rates. The traffic ceiling is the higher of two rates, that of
     reading alone and that of reading and writing, because no mixture of reads and writes is faster than both. Cold work
-    reads its inputs from memory, and may write into a cache: only its reads are limited, by the rate of reading."""
+    reads its inputs from memory, but may write into a cache. Its traffic ceiling therefore only limits the reads: they
+    are not faster than a kernel that reads memory."""
     *compute, level, reading = work.kinds(processor)
     flops = rates.get(compute[0]) if compute else None
     if work.cold:

@@ -194,7 +194,7 @@ class Ceilings:
         """Measure the kernels of these kinds, and keep the highest rates that were ever recorded.
 
         The ceiling of a kernel that does not compile or run here stays unknown. With `spare`, the kernels that are
-        reserved for suspect rates (`Kernel.spare`) are measured too."""
+        otherwise skipped (`Kernel.spare`) are measured too, because a case's rate is suspect."""
         device = self.calibrated(target, device)
         wanted = [kernel for kernel in self.kernels(target) if kernel.kind in kinds and spare >= kernel.spare]
         rates, enough = dict[str, float](), set[str]()

@@ -49,9 +49,9 @@ def questions(
     """Group cases by runtime and device, and return (cases, controls) of each group that must be judged.
 
     `reused` are the cases that reuse a measurement of another runtime. They are grouped by that runtime and by device,
-    and the controls are chosen from the cases of the group. A group must be judged if `judged` returns no judgement, if
-    the judgement has fewer controls than are available now, or if the judgement is unknown and was made by another run
-    than `run`. `block_s` is the length of a block in seconds."""
+    and the controls are chosen from the cases of the group. A group must be judged in three cases: `judged` returns no
+    judgement; more controls are available now than the judgement has; or the judgement is unknown, and another run than
+    `run` made it. `block_s` is the length of a block in seconds."""
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)
@@ -74,7 +74,7 @@ def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
     """Choose up to three controls: the cases with the shortest, the middle and the longest call.
 
     Only cases of which a call fits into a block are considered; if there is none, the case with the shortest call is
-    the only control. Most of the shortest call is launch overhead. Cases that share a measurement count as one."""
+    the only control. The shortest call shows mainly launch overhead. Cases that share a measurement count as one."""
     medians: dict[str, tuple[float, CaseState]] = {}
     for chain in chains:
         if (taken := reused_measurement(chain)).blocks_ns:
@@ -106,10 +106,10 @@ class _Sides:
 
     @property
     def plainly_moved(self) -> bool:
-        """Whether the new runtime fails, or is faster or slower at the confidence `FIRST_CONFIDENCE`.
+        """Whether the new runtime fails, or is faster or slower at the high confidence `FIRST_CONFIDENCE`.
 
-        After the first rounds, this confidence decides whether the rounds end early. It is higher than that of the
-        final comparison."""
+        If this is true of any control after `FIRST_ROUNDS` rounds, no control is measured further. The confidence is
+        higher than in the final comparison."""
         if "new" in self.failures:
             return True
         enough = self.together and len(self.new_ns) > 0
@@ -205,7 +205,7 @@ class Controls:
         return Judgement(old, new, chosen[0].device.uri, self._run, time.time(), controls)
 
     def _gives_other_results(self, sides: Sequence[_Sides], chosen: Sequence[CaseState]) -> bool:
-        """Return whether a control's results are wrong with the new runtime; its times then mean nothing."""
+        """Return whether a control's results are wrong with the new runtime; no control is then timed."""
         for side, chain in zip(sides, chosen, strict=True):
             if (why := self._executor.recheck(chain.case, chain.device)) is not None:
                 side.failures["new"] = f"{UNSOUND}{why}"
@@ -228,8 +228,8 @@ class Controls:
     def _round(self, side: _Sides, pair: dict[str, Toolchain]) -> None:
         """Measure a block with each runtime, in the order of `pair`.
 
-        If the new runtime fails, the round does not count. If the old one fails, the control has no common rounds any
-        more: the blocks of the new runtime are compared with recorded ones."""
+        If the new runtime fails, the round does not count. If the old one fails, the new runtime's blocks are
+        compared with the blocks that were recorded with the old one, not with blocks of the same rounds."""
         found: dict[str, float] = {}
         for word, tools in pair.items():
             for attempts_left in reversed(range(_FAILURES)):

@@ -147,7 +147,10 @@ class Executors:
     def _block(
         self, call: Call, place: Path, inputs: Sequence[str], calls: int
     ) -> tuple[profile_events.Repetition, Sequence[Launch]]:
-        """Run a profiled process; return its measured repetition, and the dispatches in the repetition."""
+        """Run a profiled process; return the repetition that counts, and the dispatches in it.
+
+        The process has two repetitions of `calls` calls. The first one is the warm-up, and the second one counts. If
+        the dispatches differ from call to call, both are returned as one repetition."""
         for attempt in range(_ATTEMPTS):
             argv = command_lines.profiled_benchmark_argv(
                 self._runtime("iree-benchmark-module"), "module.vmfb", self._rotated_flags(call), inputs, calls,
@@ -254,7 +257,9 @@ def _value(shape: tuple[int, ...] | None, element: str, index: int, call: Call) 
 
 
 def _judged(call: Call, types: Sequence[str], got: Sequence[bytes]) -> tuple[bool, str | None, Facts]:
-    """Compare the results with the expected ones; return (whether none is wrong, the reason, facts)."""
+    """Compare the results with the expected ones; return whether none is wrong, why not, and the facts.
+
+    `types` and `got` are the types and the bytes of the results."""
     assert call.expected is not None
     verdicts = {}
     for index, ((wanted_type, wanted), type, held) in enumerate(zip(call.expected, types, got, strict=True)):

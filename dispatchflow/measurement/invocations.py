@@ -164,7 +164,11 @@ def _number(array: Array, declared: str, what: str, place: dict[str, str]) -> in
 
 
 def _fitting(array: Array, declared: str, what: str, place: dict[str, str]) -> tuple[str, ElementType]:
-    """Return a pair: an array's type, in the spelling of declared types, and its element type."""
+    """Return an array's type as functions declare it, such as `4x8xf32`, and its element type.
+
+    Raises:
+        SpecError: the element type is unknown, or the array does not fit the type `declared`.
+    """
     element = next((each for each in ELEMENT_TYPES.values() if recipes.dtype_of(each) == array.dtype), None)
     if element is None:
         known = ", ".join(ELEMENT_TYPES)

@@ -235,8 +235,9 @@ class Session:
 def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
     """Run one block, alone on the machine, and return it with the wall time that it took in seconds.
 
-    If the requested number of calls takes much less than the protocol's time for a block, the number was found while
-    the machine was slower. The block is then repeated, and the tool determines the number of calls.
+    `trial.iterations` may request a number of calls. If these calls take much less time than the protocol's block, the
+    number was determined while the machine was slower. A second block then replaces the first one, and the benchmark
+    tool determines its number of calls.
 
     Raises:
         ToolError: the tool failed, or printed times that are impossible. `trial.failure` has the facts that decide

@@ -173,11 +173,11 @@ class SiteTrials:
         return program, calls
 
     def _repeated(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> tuple[_Read, int | None]:
-        """Repeat a profiled process until its profile is complete; return (result of `read`, flush interval).
+        """Repeat a profiled process until its profile is complete; return a pair.
 
-        The flush interval is how often the runtime empties its buffer of events, in ms. None means only after each
-        call. The first attempt uses `flush_ms`, and all others `_FLUSH_MS`. The interval of the last attempt is
-        returned."""
+        The pair is what `read` returns for the profile, and the flush interval of the attempt that succeeded. This
+        interval is how often the runtime empties its buffer of events, in ms; None means only after each call. The
+        first attempt uses `flush_ms`, and all others use `_FLUSH_MS`."""
         attempt = 1
         while True:
             try:

@@ -36,7 +36,7 @@ _DISPATCH_BLOCKS = 6
 
 
 class Anchored(Protocol_):
-    """Anchors that are measured in the same rounds (`anchor_trials.AnchorSet`)."""
+    """The anchors that are measured in the rounds of a trial; `anchor_trials.AnchorSet` implements this."""
 
     @property
     def trials(self) -> Sequence[Trial]: ...
@@ -147,7 +147,7 @@ class Trial:
     def ran_with(self, toolchain: Toolchain) -> dict[str, Any]:
         """Return the versions of the tools, to be recorded with the measurement.
 
-        Controls identify runtimes by `runtime_digest`."""
+        `runtime_digest` identifies the runtime, also where two runtimes have the same version."""
         return {
             "runtime": toolchain.runtime_version,
             "runtime_digest": toolchain.runtime_digest,

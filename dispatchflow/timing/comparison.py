@@ -63,10 +63,10 @@ def compare(
     whole interval is inside the margin. It is `faster` or `slower` if the interval excludes 1 and the ratio differs
     from 1 by at least the margin.
 
-    If both codes are equal, ratios are above 1 as often as below, whatever the noise is (drift, bursts, two speeds,
-    long tails), because the order of the two blocks is random. Therefore, by the sign test, `faster` and `slower` are
-    wrong in at most 2 of 1,000 comparisons; the margin makes errors even rarer. With a probability above 98 %, at most
-    one of 100 comparisons is wrong.
+    Suppose that baseline and candidate are equally fast. The order of a round's two blocks is random, so the round's
+    ratio is as often above 1 as below, whatever the noise is: drift, bursts, two speeds, long tails. By the sign test,
+    at most 2 of 1,000 such comparisons then give `faster` or `slower` (at the default confidence); the margin makes
+    these errors even rarer. With a probability above 98 %, at most one of 100 such comparisons is wrong.
 
     The random order does not remove an effect that stays with one side in all rounds, such as the memory pages of its
     copy of a file; `floor` must cover such effects. Choose the number of rounds in advance: a test that is repeated

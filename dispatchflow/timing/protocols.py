@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """The durations and the number of the measurements of a case.
+    """The number of blocks that are measured for a case, and their durations.
 
-    A block is one benchmark process. A round has one block of each pending case, in random order."""
+    A block is one benchmark process. A round has one block of each case that is not yet decided, in random order."""
 
     name: str
     version: int

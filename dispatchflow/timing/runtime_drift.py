@@ -101,16 +101,21 @@ class Judgement:
     def has_few_controls(self) -> bool:
         """Whether more controls could change the judgement.
 
-        It is true if no control moved, and the judgement is unknown or was made with fewer than `CONTROLS` controls."""
+        It is true if no control has moved (failed, or become faster or slower), and the judgement is unknown or has
+        fewer than `CONTROLS` controls."""
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
     def should_be_repeated(self, controls: int, run: str) -> bool:
-        """Return whether `run` should judge again; `controls` is the number of controls that it can measure."""
+        """Return whether the run named `run` should judge the two runtimes again.
+
+        `controls` is the number of controls that this run can measure."""
         return (self.unknown and self.run != run) or controls > len(self.controls)
 
     @property
     def largest(self) -> Control:
-        """The control with the largest change; one that failed or moved counts as larger than the others."""
+        """The control with the largest change.
+
+        A failure counts as the largest change; next come the changes with the verdict `faster` or `slower`."""
         return max(self.controls, key=lambda c: (c.moved, c.failure is not None, abs(log(c.comparison.ratio))))
 
     @property

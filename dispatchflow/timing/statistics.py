@@ -125,9 +125,10 @@ def at_confidence(interval_ns: Sequence[float], blocks: int, confidence: float) 
 
     In logarithms, the new interval is symmetric about the middle. Its half-width is the distance of the old interval's
     farther end from the middle, times the ratio of Student's t quantiles for both confidences with `blocks` - 1 degrees
-    of freedom. The method assumes a distribution, because no interval between two of nine blocks has a confidence of
-    99.9 %. It uses the farther end, because nine blocks are too few to determine each end. docs/measurement.md shows
-    how often such intervals contain the true value."""
+    of freedom. The method assumes a distribution of log(time). Without one, the ends would have to be two of the
+    blocks, and between two of only nine blocks, no interval has a confidence of 99.9 %. The method uses the farther
+    end, because nine blocks are too few to determine each end. docs/measurement.md shows how often such intervals
+    contain the true value."""
     low_ns, middle_ns, high_ns = interval_ns
     further = max(log(high_ns / middle_ns), log(middle_ns / low_ns))
     freedom = blocks - 1
@@ -171,7 +172,7 @@ def waited_too_long(waited: float | None) -> bool:
 def disturbed(blocks: int, count: int) -> bool:
     """Return whether more than a quarter of a measurement's blocks were disturbed.
 
-    The median is then unreliable. `blocks` is the number of disturbed blocks, and `count` is the number of all."""
+    The median is then unreliable. `blocks` is the number of disturbed blocks, and `count` the number of all blocks."""
     return blocks > count / 4
 
 
