@@ -198,7 +198,7 @@ class Resolver:
         return None if facts.get("repeatable", True) else f"failed before, but may pass now: {reason}"
 
     def step(self, action: Action, missing: str) -> StageState:
-        """Return the state of an action's stage; `missing` is the reason for one that was never executed."""
+        """Return an action's state; `missing` becomes its reason if the action was never executed."""
         record = self._records.found(action.key)
         if record is None:
             return StageState(action.stage, "missing", missing, action)

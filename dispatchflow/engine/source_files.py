@@ -28,7 +28,9 @@ _INDIFFERENT = {"dispatchflow", "msgspec"}
 
 @cache
 def of_operation(module: str) -> tuple[str, ...]:
-    """Return the source files of the operation in this module, as paths relative to the package."""
+    """Return the source files that decide an operation's data, as paths relative to the package.
+
+    `module` is the name of the operation's Python module."""
     always = [f"verification/{name}.py" for name in _ALWAYS]
     found, open_ = [], [f"operations/{module.rpartition('.')[2]}.py"]
     for name in always:

@@ -60,7 +60,7 @@ class StageState(msgspec.Struct, frozen=True):
 
 
 class CaseState(msgspec.Struct, frozen=True):
-    """The state of a case: the states of its stages, and the known failure if a stage failed as one."""
+    """The states of a case's stages, and the known-failure entry if an entry describes its failure."""
 
     case: Case
     device: Device

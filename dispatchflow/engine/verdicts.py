@@ -2,8 +2,8 @@
 
 The first runtime is the one that first verified the code. Code that passed with it counts as verified for all runtimes.
 The present runtime verifies the code again if the code failed with the first one, if the code is measured now, or if
-controls show that one of the two computes wrong results. The key of the first runtime's verdict does not contain the
-runtime. The key of each further runtime's verdict does."""
+controls show that one of the two runtimes computes wrong results. The key of the first runtime's verdict does not
+contain the runtime. The key of each further runtime's verdict does."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ def verify_module(
 
     The module is always called twice, to check that its results are reproducible (see `repeatability`). The
     verification passes with the verdict `not compared` if nothing is expected, or if this compiled code computed the
-    expected results too. If one library computed both, the expected results without optimizations, they are compared;
-    the verdict is `mistrusted` if they agree."""
+    expected results too. A library's results are compared even if the same library computed the expected results
+    (without optimizations). The verdict is then `mistrusted` if they agree."""
     own = place.doubt_as_reference if is_reference else None
     is_reference = is_reference and own is None
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data

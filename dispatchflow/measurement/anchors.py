@@ -65,7 +65,7 @@ class History:
     def begins_as(self, other: History) -> bool:
         """Return whether this history and `other` began with the same anchors; their sessions may differ.
 
-        They did if they have the same modules and the same reference times, to which factors are relative."""
+        This is so if both have the same modules and the same reference times, to which factors are relative."""
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
@@ -126,7 +126,7 @@ class History:
 
 
 def _pooled(values: Sequence[float], prior_sd: float) -> tuple[float, float]:
-    """Return the mean of values, and their standard deviation, pooled with `prior_sd`.
+    """Return the values' mean, and their standard deviation pooled with `prior_sd`.
 
     `prior_sd` counts as the standard deviation of `PRIOR_SESSIONS` further values."""
     mean = sum(values) / len(values) if values else 0.0
@@ -207,8 +207,9 @@ class Moment:
         An anchored median is a median divided by `correction`. `within` and the result are as for `later`. Returns None
         without anchors, or if the interval is not narrower than that of `later`.
 
-        The sensitivity is uncertain. This widens the interval, the more the further the anchors' times are from those
-        of the machine's first session. For the other session, this distance is assumed to be `session_sd`."""
+        The sensitivity is uncertain, which widens the interval. The effect grows with the distance of the anchors'
+        times from those of the machine's first session. For the other session, this distance is assumed to be
+        `session_sd`."""
         if self.factor is None or self.factor_sd is None:
             return None
         apart = self.sensitivity_sd**2 * (log(self.factor) ** 2 + self.session_sd**2)

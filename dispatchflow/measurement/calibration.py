@@ -118,8 +118,8 @@ def _compute(element: ElementType, vector: int) -> Kernel:
     """Return a kernel with a chain of multiply-adds on every element.
 
     `vector` elements are processed at once and fill eight registers. The chains of different registers are independent:
-    eight of them hide a latency of four cycles on two units. On Zen 3, eight registers reached 92 GFLOP/s of f32, and
-    sixteen reached 58."""
+    eight chains keep two units with a latency of four cycles busy. On Zen 3, eight registers reached 92 GFLOP/s of f32,
+    and sixteen reached 58."""
     steps, size = 128, 2**20
     chain = "\n".join(f"      %x{i + 1} = math.fma %x{i}, %p, %q : {element.mlir} loc(unknown)" for i in range(steps))
     config = f"distribution = [8192], vector_common_parallel = [{vector}]"

@@ -184,7 +184,7 @@ class Ceilings:
                 self._store.records.revise(name, partial(_highest_json, rates=rates))
 
     def missing(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
-        """Return those of `kinds` that were never measured, although a kernel for the target measures them."""
+        """Return those of `kinds` that have no recorded rate, although the target has a kernel for them."""
         known = {kernel.kind for kernel in self.kernels(target)} - set(self._rates(target, device))
         return [kind for kind in dict.fromkeys(kinds) if kind in known]
 
@@ -194,7 +194,7 @@ class Ceilings:
         """Measure the kernels of these kinds, and keep the highest rates that were ever recorded.
 
         The ceiling of a kernel that does not compile or run here stays unknown. With `spare`, the kernels that are
-        otherwise skipped (`Kernel.spare`) are measured too, because a case's rate is suspect."""
+        measured only when a rate is suspect (`Kernel.spare`) are measured too."""
         device = self.calibrated(target, device)
         wanted = [kernel for kernel in self.kernels(target) if kernel.kind in kinds and spare >= kernel.spare]
         rates, enough = dict[str, float](), set[str]()

@@ -257,9 +257,10 @@ def _value(shape: tuple[int, ...] | None, element: str, index: int, call: Call) 
 
 
 def _judged(call: Call, types: Sequence[str], got: Sequence[bytes]) -> tuple[bool, str | None, Facts]:
-    """Compare the results with the expected ones; return whether none is wrong, why not, and the facts.
+    """Compare the results with the expected ones.
 
-    `types` and `got` are the types and the bytes of the results."""
+    Returns whether no result is wrong, the reason if one is, and the facts of the verdict. `types` and `got` are the
+    types and the bytes of the results."""
     assert call.expected is not None
     verdicts = {}
     for index, ((wanted_type, wanted), type, held) in enumerate(zip(call.expected, types, got, strict=True)):

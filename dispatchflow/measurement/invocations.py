@@ -27,7 +27,7 @@ _SIGNLESS = {"uint8": "int8", "uint16": "int16", "uint32": "int32", "uint64": "i
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An operand: a number, or a numpy array, whose element type may be one of ml_dtypes.
+    """An operand: a number, or a numpy array, also one of an ml_dtypes type such as `bfloat16`.
 
     A cold operand is copied until the copies fill twice the last-level cache, and each call uses the next copy."""
 
