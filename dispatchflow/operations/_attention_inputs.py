@@ -48,21 +48,22 @@ def _split(shape: Shape, score: float) -> tuple[float, float]:
 
 
 def counted(shape: Shape, causal: bool, wide: bool) -> list[Array]:
-    """Return inputs in which a query has equal scores for some keys; the others do not count.
+    """Return inputs in which each query has equal scores for some keys; the other keys get no weight.
 
-    The exponentials of the equal scores are ones, and those of the others are zero. The sum is the number of these
-    keys, and a result is a mean of integers. A key that is lost, doubled or wrongly included changes the result by at
-    least about 1 / count, where count is the number of keys with equal scores.
+    The exponentials of the equal scores are 1, and those of the other scores are 0. The sum of the exponentials is then
+    the count of keys with equal scores, and a result is the mean of these keys' values, which are integers. A key that
+    is lost, doubled or wrongly included changes the result by at least about 1 / count.
 
     Keys are 1 or -1 at each of `k1` places, times a power of two. Every fourth query, including the last, has equal
     scores for all keys. Each other query has 1 or -1 at some places, and 0 elsewhere. The keys with the query's signs
-    at these places get equal scores: about 128 keys, or only a few keys for one of 16 queries. All keys are equal at
-    the first place, which moves all scores by 128 or -128: exponentials overflow or vanish if the maximum is not
-    subtracted. With a causal mask, the query's own key and the next key have the query's signs. A mask hides one of
-    eight keys from each query, except from the last query, for which `rising` shows the mask. Values are 1 or -1.
+    at these places get equal scores: about 128 keys, or only a few keys for one of 16 queries. All keys have the same
+    number at the first place. It moves all scores of a query by 128 or -128, so that exponentials overflow or vanish if
+    the maximum is not subtracted. With a causal mask, the query's own key and the next key have the query's signs. A
+    mask hides one of eight keys from each query except the last one; for the last query, `rising` tests the mask.
+    Values are 1 or -1.
 
     If `wide` (the result is wider than f16), neighboring values have different signs, and one value of each column is
-    so large that the mean of all is between 4 and 8. The mean then shows a lost key, even one that is lost only from
+    so large that the column's mean is between 4 and 8. The mean then shows a lost key, even one that is lost only from
     the sum of the weights. Some kernels first divide the weights by their sum, and then add up values times the
     rounded 1 / count. With equal values, all roundings of such a sum would have the same direction and add up to
     count · u, which can be more than the effect of a lost key. With alternating signs, the roundings of two neighbors
@@ -98,15 +99,16 @@ def rising(shape: Shape, element: ElementType) -> list[Array]:
 
     When the largest score of a tile is larger than those of all earlier tiles, a kernel must rescale the sums of the
     earlier tiles. The scores of up to about 1000 keys at random places rise from 0 to 2, the first ones faster. The
-    score of the last key is so high that its weight is about half of the sum, also if it is in a tile of its own. The
-    sums before each rise are a visible part of the result, so that a wrong factor shows. The scores of all other keys
-    are -128.
+    score of the last key is so high that its weight is about half of the sum, even if a tile has only this key. Before
+    each rise, the sums are already a visible part of the result, so that a wrong factor shows. The scores of all other
+    keys are -128.
 
-    A mask subtracts 4 from some scores, to which the product of query and key adds 4. One of eight keys, at least one
-    of three, has a score of 2048 and is hidden by the mask. All queries have the same mask, because they have the same
-    products with the keys.
+    For some keys the mask is -4 and the product of query and key is larger by 4, so that their scores stay the same.
+    For one of eight keys (at least for one key, if there are three or more) the product is 2048, and a mask of -8192
+    hides the key. All queries have the same mask, because they have the same products with the keys.
 
-    Values are 1 or -1: in every second column at random, in the others 1 up to some key, and -1 from this key on."""
+    Values are 1 or -1. In every second column they are random; in the other columns the first keys have 1, and the
+    last ones have -1."""
     b, m, n, k1, k2, *_ = shape
     x, column = np.arange(k2) / k2, np.arange(n)
     finest = 2.0 ** (4 - element.digits)
@@ -129,7 +131,7 @@ def rising(shape: Shape, element: ElementType) -> list[Array]:
 
 
 def deviation(weights: Array, scores: Array) -> Array:
-    """Return the standard deviation of each query's scores, with these weights of the keys."""
+    """Return the standard deviation of each query's scores, weighted by the keys' `weights`."""
     apart = scores - (weights * scores).sum(axis=2, keepdims=True)
     found: Array = np.sqrt((weights * apart**2).sum(axis=2, keepdims=True))
     return found
@@ -143,8 +145,9 @@ def balanced(shape: Shape, turned: bool) -> list[Array]:
     `turned` swaps the signs of the queries. If the kernel does not read one place of a query, the scores from which
     this place subtracts 8 rise above the others.
 
-    Column j of the values is 1 for the keys whose place j mod `k1` adds to the scores of the first, third, … query (if
-    `turned`, of the second, fourth, … query), and -1 for the other keys. All elements of a mask are -8."""
+    A key's value in column j depends on the key's place j mod `k1`. It is 1 if this place adds 8 to the scores of the
+    first, third, … query (if `turned`, of the second, fourth, … query), and otherwise -1. All elements of a mask are
+    -8."""
     b, m, n, k1, k2, *_ = shape
     of_query, of_key = _split(shape, _STEP)
     signs = np.where(bits(0, (b, 1, k1)), 1.0, -1.0)
@@ -164,9 +167,9 @@ def peaked(shape: Shape, element: ElementType) -> list[Array]:
     """Return inputs in which each query gives its weight to a group of four keys.
 
     The scores of all other keys are lower by 128 or more. The scores of the group's first two keys are equal, because
-    the terms that need the last digits of the query, of the keys and of the mask add up to 0. If an operand is read
-    with half of its digits, the two scores differ. The scores of the group's last two keys are lower by 8, so that a
-    wrong scale changes their weights by much.
+    the last digits of the query, of the keys and of the mask change the scores by amounts that cancel. If an operand is
+    read with half of its digits, the two scores differ. The scores of the group's last two keys are lower by 8, so that
+    a wrong scale changes the weights of these keys by much.
 
     The columns of the values alternate between three kinds. In the first kind all keys of a group have the same number,
     which uses all digits of the type. In the second kind the first two keys have 1 and -1, and the last two have 0. In

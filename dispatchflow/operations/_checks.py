@@ -1,4 +1,4 @@
-"""Check the dims and options of all operations; they are result columns and command-line variables."""
+"""Check all operations' dims and options; each is a result column and a command-line variable."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dispatchflow.registry import HINT
 
 
 def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
-    """Return name → option for all operations; of options with the same name, the last is returned.
+    """Return the options of all operations by name; the last one, if several have the same name.
 
     Raises:
         DispatchflowError: an attribute of an operation has a wrong type, a name or value cannot be written in a spec,
-            or an operation uses a name twice. The same error is raised if a name has numbers as values in one operation
-            and words in another, because both would be in one column. The values of a dim are numbers.
+            or an operation uses a name twice. It is also raised if the values of one name are numbers in one operation
+            and words in another, because each name is a single result column. The values of a dim are numbers.
     """
     operations = tuple(operations)
     for operation in operations:
@@ -75,7 +75,7 @@ def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], 
     Args:
         operations: the operations that are checked.
         taken: the names that are already used.
-        by: what each of these names is, for the message: `a column of every row`.
+        by: what the taken names are: `a column of every row` for the message `'status' is a column of every row`.
 
     Raises:
         DispatchflowError: a dim or an option has such a name.

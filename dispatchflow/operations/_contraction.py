@@ -49,13 +49,13 @@ def zero_points(operation: Operation) -> tuple[int, ...]:
 
 
 def library_centered(operation: Operation, names: Sequence[str]) -> list[str]:
-    """Return Python expressions of operands: each name, minus its zero point if it has one."""
+    """Return a Python expression for each name: `x0`, or `(x0 + 128)` if its zero point is -128."""
     points = zip_longest(names, zero_points(operation), fillvalue=0)
     return [f"({name} {'+' if point < 0 else '-'} {abs(point)})" if point else str(name) for name, point in points]
 
 
 def dynamic(*dims: str) -> Option:
-    """Return the option `dynamic`, whose values are `no` and each of `dims`, such as `mn` for `m` and `n`."""
+    """Return the option `dynamic` with the values `no` and `dims`; `mn` makes `m` and `n` dynamic."""
     return Option(("no", *dims), "dims whose sizes are unknown at compile time, one letter each: `?` in the module")
 
 
@@ -194,7 +194,7 @@ class Contraction(Summed):
         return tuple(sorted(loops, key=lambda loop: loop.summed))
 
     def _sizes(self) -> str:
-        """Return ops that define the dynamic sizes of the result, each named by its dim."""
+        """Return ops that define the result's dynamic sizes as values named by dims, such as `%m`."""
         text = ""
         for dim in self.dynamic_dims:
             index, stored = next((i, dims) for i, dims in enumerate(self._stored()) if dim in dims)

@@ -80,9 +80,9 @@ class Convolution(Summed, Window):
     def loops(self) -> tuple[Loop, ...]:
         """The dims of linalg's named op: `n`, `oh`, `ow`, the result's channels, then the summed dims.
 
-        If the op sums over channels and its layout begins with `nc`, the result's channels follow `n`, and the summed
-        channels come before the window. With groups there is an additional dim, `g`, before the result's channels, and
-        the channels' dims have the sizes of one group."""
+        If the op sums over channels, its dims for `nchw` images are `n`, the result's channels, `oh`, `ow`, and then
+        `c`, `kh`, `kw`. With groups, an additional dim `g` precedes the result's channels, and the sizes of the
+        channels' dims are those of one group."""
         sizes = {"n": self.size("n"), **dict(zip(("oh", "ow"), self.outputs, strict=True))}
         sizes |= {dim: self.size(dim) for dim in ("kh", "kw")} | {"g": self.groups}
         sizes |= {dim: self.size(dim) // self.groups for dim in ("c", self.outs)}
@@ -103,7 +103,7 @@ class Convolution(Summed, Window):
         return super().library_lacks(library)
 
     def library_call(self, library: Library) -> str:
-        """Return the call of torch; for numpy, which has no convolution, a product of windows and weights.
+        """Return a call of torch's `conv2d`; for numpy, an `einsum` of all windows and the weights.
 
         torch takes images as nchw and weights as fchw. If the weights have no `f`, each channel has one filter
         (depthwise)."""
@@ -135,7 +135,7 @@ class Convolution(Summed, Window):
 """
 
     def dense(self, image: Array, weights: Array) -> Array:
-        """Return the result of the convolution before an epilogue; the padding is 0."""
+        """Return the convolution of the image, padded with zeros, before an epilogue is applied."""
         import numpy as np
 
         from dispatchflow.operations._numeric import product

@@ -46,7 +46,7 @@ class Summed(Operation):
     @property
     @abstractmethod
     def channel_axis(self) -> int:
-        """The axis of the result along which a bias or scale has one element per index."""
+        """The result's channel axis: a bias or scale has one element for each index along it."""
 
     @property
     def accumulates(self) -> bool:
@@ -146,9 +146,10 @@ class Summed(Operation):
 
     @property
     def library_types(self) -> Signature:
-        """The types of the operands, of the accumulator and of the sum in a library's expression.
+        """The signature of the sum in a library's expression, without the epilogue.
 
-        If the epilogue has an operand, the sum has the accumulator's type: only the epilogue's result is rounded."""
+        If the epilogue reads an operand, the sum keeps the accumulator's type, because only the epilogue's result is
+        rounded to the result's type."""
         types = self.types
         return Signature(types.operands, types.accumulator, types.accumulator) if self.parameters() else types
 
@@ -213,9 +214,9 @@ class Summed(Operation):
         return _functions.gelu_error(joined, off, unit) if self._function == "gelu" else off
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return `error` for the recipe `random` and for epilogues without gelu, else only the error of gelu.
+        """Return the bound `error`; for a gelu of exact sums, return only the bound on gelu's own error.
 
-        The sums are exact for all recipes (docs/verification.md) except `random`."""
+        The sums are exact in all recipes (docs/verification.md) except `random`."""
         if recipe == "random" or self._function != "gelu":
             return self.error(operands)
         joined = self._joined(self._plain.reference(operands[:-1]), self._spread(operands[-1]))
