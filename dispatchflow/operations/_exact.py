@@ -51,10 +51,10 @@ class Operation(Protocol):
 
 
 class ExactRange(NamedTuple):
-    """The limits of exact inputs, with which no sum exceeds 2**digits.
+    """The limits `r`, `safe` and `shift` of exact inputs, with which no sum exceeds 2**digits.
 
-    |Σ| ≤ safe · r**factors + addends · (r + shift) ≤ 2**digits. Here `factors` and `addends` are the operation's, and
-    `digits` is the number of the accumulator's binary digits: 24 for f32."""
+    Every sum is at most safe · r**factors + addends · (r + shift) ≤ 2**digits. Here `factors` and `addends` are the
+    operation's, and `digits` is the number of the accumulator's binary digits: 24 for f32."""
 
     r: int
     """The largest magnitude: values are in -r … r, without 0."""
@@ -65,12 +65,12 @@ class ExactRange(NamedTuple):
 
 
 def exact_range(operation: Operation) -> ExactRange:
-    """Return the range with the largest r of 3, 2, 1 for which all terms may be nonzero.
+    """Return the limits with the largest r (3, 2 or 1) for which all terms of a sum may be nonzero.
 
-    If there is none, r is 1. The rule for the number of nonzero terms is benchdnn's (oneDNN, tests/benchdnn/matmul),
-    except that exactly `safe` terms per result are nonzero. Many nonzero terms are preferred to many different values,
-    because a lost term is noticed only if it is not zero. If the result is narrower than the accumulator, r is also
-    small enough for the result's type to represent most sums exactly, if such an r exists."""
+    If there is no such r, r is 1. A small r is preferred to zero terms, because a lost term is noticed only if it is
+    not zero. If the result is narrower than the accumulator, r is also small enough for the
+    result's type to represent most sums exactly, if such an r exists. The rule for the number of nonzero terms is
+    benchdnn's (oneDNN, tests/benchdnn/matmul), except that exactly `safe` terms per result are nonzero."""
     accumulator, terms = operation.types.accumulator, operation.terms
     room, factors, addends = 2**accumulator.digits, operation.factors, operation.addends
     for r in (3, 2, 1):
@@ -105,11 +105,11 @@ class Thinning(NamedTuple):
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
-    """Return a `Thinning` per set of exact inputs; no `Thinning` if no operand may have the needed zeros.
+    """Return a `Thinning` for each set of exact inputs; () if no operand may have the needed zeros.
 
-    If all terms may be nonzero, there is one set, or two if clipping or rounding may hide an element in one set.
-    Otherwise the number of sets is at most `_SETS`. Up to this limit, there are as many sets as are needed for each
-    element of each operand to contribute to a result in at least one set.
+    If all terms may be nonzero, there is one set. There are two if clipping or rounding of the results may hide an
+    error in one set. Otherwise there are as many sets as are needed for each element of each operand to contribute to a
+    result in at least one set, but at most `_SETS`.
 
     If one of two factors has zeros, an element of the other factor contributes only to results whose term with this
     element is not zero. Therefore some sets have zeros in one factor, and some in the other."""
@@ -149,7 +149,8 @@ def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: i
     """Return the largest `Thinning.share` for which a result has at most `safe` nonzero terms.
 
     If two operands have zeros, a term is nonzero only if both factors are nonzero. The limit then holds for the product
-    of the two shares. An even share of up to 8 is reduced by 1."""
+    of the two shares. An even share of up to 8 is reduced by 1, because an even number of values 1 and -1 often adds up
+    to 0."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

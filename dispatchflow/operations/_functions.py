@@ -40,7 +40,7 @@ _CALLS = {
 
 
 def constants(lines: Sequence[str], element: ElementType) -> str:
-    """Return ops that define the constants in `lines`; these ops belong before the op with the lines."""
+    """Return ops that define the constants in `lines`, such as `%half` for the line `h = mul x half`."""
     words = {word for line in lines for word in line.split()}
     return "".join(
         f"    %{name} = arith.constant {_literal(value, element)} : {element.mlir} loc(unknown)\n"
@@ -50,7 +50,7 @@ def constants(lines: Sequence[str], element: ElementType) -> str:
 
 
 def spelt(line: str, element: ElementType) -> str:
-    """Return a line such as `z = add x y` as an MLIR op without its location."""
+    """Return the line `z = add x y` as an MLIR op without its location: `%z = arith.addf %x, %y : f32`."""
     result, _, op, *operands = line.split()
     full = op if op.startswith("math.") else snippets.arith(op, element)
     return f"%{result} = {full} {', '.join(f'%{operand}' for operand in operands)} : {element.mlir}"
@@ -98,10 +98,13 @@ def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
     """Return arguments spread over a float type's exponents, from the smallest to the largest.
 
     Some arguments are points at which implementations change their formula or range: 0, subnormal numbers, multiples of
-    ln(2) / 2, infinities. An argument of -infinity is left out where the formula gives NaN. For `exp`, most exponents
-    end at 4 times the smallest x for which exp(x) overflows; every eighth argument is larger. Arguments whose magnitude
-    is within 2 % of that x are replaced by 1 or -1. `raw` are random 64-bit integers, `signs` the arguments' signs (1
-    or -1); both have the shape of the returned array."""
+    ln(2) / 2, infinities. For silu and gelu there is no -infinity, because their formulas give NaN for it.
+
+    Let x be the smallest number for which exp(x) overflows. For `exp`, most arguments are at most 4·x; every eighth one
+    is larger. For all functions, an argument whose magnitude is within 2 % of x is replaced by 1 or -1.
+
+    `raw` has random 64-bit integers and `signs` has the arguments' signs (1 or -1), both in the shape of the returned
+    array."""
     import numpy as np
 
     from dispatchflow.operations._random import below
@@ -146,9 +149,9 @@ def gelu_error(x: Array, of_x: Array, unit: float) -> Array:
     """Return a bound on the error of gelu(x) if x has an error of at most `of_x`; `unit` is 2**-digits.
 
     The slope of gelu is less than 1.13. Rounding errors inside gelu are relative to x, and not to the result, because
-    1 + erf cancels for negative x. For x > 9, erf is 1 in every type, so that gelu is x. For x < -9, a kernel's result
-    may be 0, where erf is -1, or near the exact value if the kernel has erfc instead. That value is between 0 and
-    -exp(-x² / 2) / 2."""
+    1 + erf cancels for negative x. For x > 9, erf is 1 in every type, so that gelu is x. For x < -9, a kernel that
+    uses erf returns 0, because erf is -1 there. A kernel that uses erfc returns about the exact value, which is between
+    0 and -exp(-x² / 2) / 2."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS

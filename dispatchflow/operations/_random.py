@@ -17,7 +17,7 @@ def dtype_of(element: ElementType) -> np.dtype:
 
 
 def stream(index: int, recipe: int, count: int) -> Array:
-    """Return `count` random 64-bit integers; each operand `index` and recipe number has its own stream.
+    """Return `count` random 64-bit integers of the stream for an operand `index` and a recipe number.
 
     The recipe numbers are 0 for `exact`, 1 for `random`, 2 for `wide`, 3 for recipes of a single operation, 4 for
     `verification.power`, and from 6 on for further sets of exact inputs."""
@@ -46,7 +46,7 @@ def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1
 
 
 def negative(raw: Array, element: ElementType) -> Array:
-    """Return where `uniform` makes numbers below 0 of the same `raw`, if its `high` is -`low`."""
+    """Return a mask: true where `uniform` makes a negative number of `raw`, if its `low` is -`high`."""
     below_0: Array = (raw.view(np.int64) < 0) != element.is_float
     return below_0
 

@@ -43,11 +43,12 @@ def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
 
 
 def spans(operation: Operation) -> list[Span]:
-    """Return the span of each operand in the recipe `exact`; (0, 0) if its lines are not multiplied.
+    """Return, for each operand of `exact`, the range of the exponents by which its lines are scaled.
 
-    All terms of a result come from one line of each operand, so the result is multiplied by these lines' powers of two.
-    With these spans the result is normal and finite in the accumulator and in its own type. Lines are not multiplied if
-    the operation adds another operand to a sum, or clips the sum (as a relu does).
+    Each line is multiplied by a power of two in this range; (0, 0) means that the operand is not scaled. All terms of a
+    result come from one line of each operand, so the result is multiplied by these lines' powers. The ranges are so
+    small that the result is normal and finite in the accumulator and in its own type. No operand is scaled if the
+    operation adds another operand to a sum, or clips the sum (as a relu does).
     """
     operands, types, numbers = operation.operands(), operation.types, exact_range(operation)
     found, scaled = [(0, 0)] * len(operands), [i for i, operand in enumerate(operands) if operand.lines]
@@ -65,7 +66,9 @@ def spans(operation: Operation) -> list[Span]:
 
 
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
-    """Return 0, 1, … for the combinations of indices of the axes `lines`, broadcastable to `shape`."""
+    """Return the numbers 0, 1, … of the lines, to broadcast to `shape`: [[0], [1], [2]] for three rows.
+
+    A line is all elements with the same index along the axes `lines`."""
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     return np.arange(prod(sizes)).reshape(sizes)
 
@@ -82,10 +85,10 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return a power of two for each line; this is the argument `line` of `codes`.
+    """Return a power of two for each line, for the argument `line` of `codes`.
 
-    `codes` makes numbers with this power's exponent and the `count` - 1 exponents above it. The type represents all
-    these exponents, if its range is large enough."""
+    `codes` uses the exponent of this power and the next `count` - 1 larger ones. The powers are small enough for the
+    type to represent all these exponents, if its range is large enough."""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
 
@@ -109,10 +112,10 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     The first, third, fifth, … lines are negative. If the epilogue clips negative sums, all lines are negative,
     so that products are positive. Unsigned integers are never negative.
 
-    If the result has at least twice the operand's bits, the type's lowest number fills the second half of each negative
-    line, from an even position on. The sum of two adjacent products of lowest numbers overflows an integer with twice
-    the operand's bits. If the result has less than twice the operand's bits, all elements of the first operand are odd,
-    because products of even numbers may wrap to 0 (6 · 8 in i4)."""
+    If the result has at least twice the operand's bits, the second half of each negative line consists of the type's
+    lowest number; this half begins at an even position. The sum of two adjacent products of lowest numbers overflows an
+    integer with twice the operand's bits. If the result has less than twice the operand's bits, all elements of the
+    first operand are odd, because products of even numbers may wrap to 0 (6 · 8 in i4)."""
     element, shape = operand.type.element, operand.type.shape
     half, doubles = 2 ** (element.digits - 1), 2 * element.bits <= operation.types.result.bits
     odd = operation.multiplies and not doubles and operand == operation.operands()[0]
@@ -129,13 +132,15 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
 
 
 def near_ends(values: Array, random: Array | None, operand: Operand, operation: Operation) -> Array:
-    """Return the small integers `values`, but moved near both ends of the accumulator's type.
+    """Return the small integers `values` of an operand, moved near the ends of the accumulator's range.
 
-    They are added to sums, and some of these additions wrap; an addition that saturates gives another result. The first
-    integer is near the end that has the first sum's sign (see `one_sided`); the others are near the end of their own
-    sign. If the epilogue clips negative sums, a sum that wraps becomes 0 and shows no other error. Few integers are
-    then moved, all to the upper end: only integers that are positive in the recipe `random`, whose inputs show the
-    other errors. `random` is the operand in that recipe; None unless the epilogue clips."""
+    The operand is added to sums. Some of these additions then wrap, and a kernel whose additions saturate gives another
+    result. The first integer is near the end that has the sign of the first sum (see `one_sided`); each other integer
+    is near the end that has its own sign. An operand whose type is not the accumulator's is not changed.
+
+    If the epilogue clips negative sums, a sum that wraps becomes 0 and shows no other error. Then only few integers are
+    moved, all to the upper end: every third one, if it is positive in the recipe `random`, whose inputs show the other
+    errors. The argument `random` is the operand in that recipe; it is None if the epilogue does not clip."""
     element, factors = operand.type.element, operation.signature.operands[:2]
     if element is not operation.types.accumulator:
         return values
@@ -151,9 +156,9 @@ def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Arr
     """Return the negative numbers `values`, but with every third line moved to the type's lowest numbers.
 
     The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest number,
-    and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest numbers of
-    a line are then lower than nearly any wrong first value of a maximum. `unit` may have a number for each line; in a
-    moved line where it is infinite, all numbers become the lowest one."""
+    and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest number of a
+    moved line is then lower than nearly any number with which a wrong kernel may begin a maximum. `unit` may be an
+    array with a number for each line; if this number is infinite, all numbers of a moved line become the lowest one."""
     lowest, step = -(2.0**element.digits), 1.0
     if element.is_float:
         info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]

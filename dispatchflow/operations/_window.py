@@ -77,7 +77,7 @@ class Window(Operation):
     def image(self, height: int, width: int, channels: int, index: int) -> TensorType:
         """Return the type of an image with these sizes, in the layout's order.
 
-        Its element type is that of operand `index`, or of the accumulator (-2), or of the result (-1)."""
+        Its element type is that of operand `index`; an `index` of -1 stands for the result, -2 for the accumulator."""
         sizes = {"n": self.size("n"), "h": height, "w": width, "c": channels}
         types = self.types
         elements = (*types.operands, types.accumulator, types.result)
@@ -105,8 +105,8 @@ class Window(Operation):
     def windows(self, image: Array, border: Any) -> Iterator[tuple[int, int, Array]]:
         """Yield (i, j, pixels) for each element i, j of the window; `pixels` is an array [n, oh, ow, c].
 
-        For each result, `pixels` has the pixel that this element of the window reads. Pixels outside of the image are
-        `border`."""
+        At [n, oh, ow], `pixels` has the pixel that element (i, j) of this result's window reads. Pixels outside of the
+        image are `border`."""
         import numpy as np
 
         image = np.moveaxis(image, [self.layout.index(letter) for letter in "nhwc"], range(4))
@@ -126,9 +126,9 @@ class Window(Operation):
         return np.moveaxis(image, range(4), [self.layout.index(letter) for letter in "nhwc"])
 
     def library_seen(self, image: str, border: str) -> str:
-        """Return a numpy expression of an array of all windows: the result's axes, then `kh` and `kw`.
+        """Return a numpy expression for an array of all windows; its axes are the result's, `kh` and `kw`.
 
-        The image has the value `border` outside of its edges."""
+        The array has the value `border` where a window extends beyond the image."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         if padding:
             sides = ", ".join(f"({padding}, {padding})" if letter in "hw" else "(0, 0)" for letter in self.layout[:4])
@@ -142,7 +142,7 @@ class Window(Operation):
         return f"{view}[{', '.join([*steps, f'::{dilation}', f'::{dilation}'])}]"
 
     def library_turned(self, value: str, letters: str, wanted: str) -> str:
-        """Return a torch expression that permutes a tensor's dims from `letters` to `wanted`."""
+        """Return a torch expression that permutes dims: `x0.permute(0, 3, 1, 2)` for `nhwc` to `nchw`."""
         order = [letters.index(letter) for letter in wanted]
         return value if letters == wanted else f"{value}.permute({', '.join(map(str, order))})"
 

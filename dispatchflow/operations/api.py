@@ -118,7 +118,7 @@ class Operation(Workload):
 
     @property
     def types(self) -> Signature:
-        """The signature, with another result type if an option changes it."""
+        """The signature with the actual result type, which an option such as `epilogue=cast` may change."""
         return self.signature
 
     @property
@@ -216,7 +216,7 @@ class Operation(Workload):
 
     @property
     def has_wide(self) -> bool:
-        """Whether the recipe `wide` is used: inputs that show with how many digits operands are read."""
+        """Whether the recipe `wide` is used, whose inputs show with how many digits operands are read."""
         return self.multiplies and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
@@ -235,14 +235,14 @@ class Operation(Workload):
         return not self.types.result.is_float
 
     def magnitude(self, operands: Sequence[Array]) -> Array:
-        """Return Σ|terms| of each element of the result in float64; rounding errors are relative to it.
+        """Return Σ|terms| for each element of the result in float64; bounds on errors are multiples of it.
 
-        See Higham, Accuracy and Stability of Numerical Algorithms, 3.13. The default is right for multilinear
-        operations whose terms all have the same sign in the formula."""
+        See Higham, Accuracy and Stability of Numerical Algorithms, 3.13. The default is the reference of the operands'
+        absolute values. It is right if the formula is a sum of products of operands, without subtractions."""
         return abs(self.reference([abs(operand) for operand in operands]))
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error of each element before the result is rounded, in float64.
+        """Return a float64 bound on each element's error before it is rounded to the result's type.
 
         The default is min(K, 16) · u · Σ|terms| for K terms and u = 2**-digits of the accumulator; see `growth`."""
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
@@ -276,7 +276,7 @@ class Operation(Workload):
     def dispatches(self) -> int | None:
         """The number of different dispatches that the compiler must make; None if it may choose the number.
 
-        With another number the case fails: a time that is reported for one dispatch must be that of one dispatch."""
+        A case with another number of dispatches fails, because its time would be taken for that of this number."""
         return None
 
     @property
