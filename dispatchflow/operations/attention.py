@@ -62,7 +62,7 @@ class Attention(Operation):
     def recipes(self) -> tuple[str, ...]:
         """The recipes (docs/verification.md); `balanced2` is used only if there is a single query.
 
-        `balanced2` has the signs that `balanced` gives to the second of several queries."""
+        In `balanced2`, the single query has the signs that a second query would have in `balanced`."""
         return ("counted", "rising", "balanced", *(["balanced2"] if self.sizes[1] == 1 else []), "peaked", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
@@ -117,10 +117,10 @@ class Attention(Operation):
 {snippets.returned("all", out)}"""
 
     def _seen(self) -> tuple[str, TensorType, str]:
-        """Return (name, type, ops) of the causal mask: true for the keys that a query sees.
+        """Return the name and the type of the causal mask, and the ops that compute it.
 
-        If the operation has a mask operand, the causal mask has this operand's values for these keys, and minus
-        infinity for the others."""
+        The mask is true for the keys that a query sees. If the operation has a mask operand, the causal mask has this
+        operand's numbers for these keys, and minus infinity for the other keys."""
         _, m, _, _, k2 = self.sizes
         # The op's region could compare indices instead. But on llvm-cpu it gets the indices within a tile, and results
         # are wrong without an error message (IREE 3.12, 3.13).
@@ -165,10 +165,12 @@ class Attention(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return the bound Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
 
-        Here u is the unit roundoff of the accumulator, and w that of the operands, to whose type scaled queries and
-        weights may be rounded. The relative errors of an exponential and of 1 / Σ exponentials are ρ and δ. The error
-        of a score is ((growth + 2) · u + 2 · w) · Σ|terms|. This plus (2·below + 2·ULPS) · u is ρ, as in softmax;
-        `below` is (largest score - score). ULPS counts twice because partial results are rescaled."""
+        The unit roundoff of the accumulator is u. The unit roundoff of the operands' type is w; scaled queries and
+        weights may be rounded to this type. The relative error of an exponential is ρ, and that of 1 / Σ exponentials
+        is δ. The mean of ρ uses the weights of the keys.
+
+        The error of a score is ((growth + 2) · u + 2 · w) · Σ|terms|. This error plus (2·below + 2·ULPS) · u is ρ, as
+        in softmax, where `below` is (largest score - score). ULPS counts twice because partial results are rescaled."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, own = self.signature.accumulator.unit, self.signature.operands[0].unit
@@ -192,9 +194,9 @@ class Attention(Operation):
         - `counted`: Σ weight · |v| · (ρ + mean of ρ) + 2·w · |y|. The last term is for the rounding to the operands'
           type, which changes all queries or weights equally.
         - `balanced`: Σ weight · |v| · (ρ + mean of ρ) + ε.
-        - `rising`: the same + 2·w · (deviation of q · k + deviation of the mask) · deviation of v. These are standard
-          deviations with the weights of a query. A constant that is rounded to the operands' type, such as log2(e),
-          moves all scores by the same part, and the result by their covariance with the values.
+        - `rising`: the bound of `balanced` + 2·w · (deviation of q · k + deviation of the mask) · deviation of v. These
+          are standard deviations with the weights of a query. A constant that is rounded to the operands' type, such as
+          log2(e), changes all scores by the same fraction, and the result by the scores' covariance with the values.
         - `peaked`: 2 · (largest ρ + 16·w) · spread + 4·w / tail · Σ weight · |v - v'| + ε. The spread is a bound on
           Σ weight · |v - y|, and v' is the value of the other key in a pair of keys (0 and 1, 2 and 3, …). The term
           with v' is for the last digits of a query."""

@@ -68,12 +68,13 @@ class Elementwise(Operation):
         alternately. For sums and products of integers this method returns None, because `verification.inputs` makes
         their operands.
 
-        For `relu` and `max`, an element that is read as 0 changes the result in `exact` or in `random`. The numbers of
-        a `relu` have the opposite sign here, so that one of the two is positive. Those of a `max` are both negative,
-        except where they are both negative in `random`; only there they have all combinations of signs.
+        For `relu` and `max`, the signs in `exact` depend on the signs in `random`, so that an element that is read as 0
+        changes a result of one of these recipes. Each argument of `relu` has the opposite sign, so that it is positive
+        in one recipe. The two arguments of `max` are negative if one of them is positive in `random`; if both are
+        negative there, their signs are random.
 
-        `far`: arguments of functions such as `exp`, over all exponents of the type; see `_functions.far`. The signs are
-        opposite to the signs in the recipe `random`."""
+        `far`: arguments of functions such as `exp`, over all exponents of the type; see `_functions.far`. Each argument
+        has the opposite of its sign in `random`."""
         import numpy as np
 
         from dispatchflow.operations._random import below, negative, stream

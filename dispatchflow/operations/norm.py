@@ -56,7 +56,7 @@ class Norm(Operation):
         return ("counted", *(["shifted"] if self._layer else []), *few, "random")
 
     def _few(self, recipe: str) -> Array:
-        """Return which rows have only four elements that are not 0."""
+        """Return a mask of the rows that have only four nonzero elements in a recipe."""
         import numpy as np
 
         third: Array = np.arange(self.sizes[0]) % 3 == 2
@@ -70,8 +70,8 @@ class Norm(Operation):
         any order. If one of n squares is lost or doubled, or if n - 1 is used for n, the variance changes by 1 / n of
         its value, and the result by 1 / 3n of its value. The variance is about 2·ε, so that a wrong or missing ε
         changes the result. For `layer`, the mean is 2**-12, a sixteenth of the distance, so that x - mean is exact even
-        on a device whose quotient sum / n is not. If n is odd, one element is twice as far above the mean. Two elements
-        above the mean and two below it are up to twice as far from it, so that a variance that loses digits
+        if a device's quotient sum / n is not exact. If n is odd, one element is twice as far above the mean. Two
+        elements above the mean and two below it are up to twice as far from it, so that a variance that loses digits
         changes the result. These four distances have as many digits as exact sums permit.
 
         `shifted`: like `counted`, but all distances are equal, and the mean is 1024 times the distance. A variance that
@@ -81,12 +81,13 @@ class Norm(Operation):
         order.
 
         `few`: four elements of a row have all digits of their type, and all others are 0, so that no sum is long. The
-        first two cancel each other, so that the mean is small: its square is then a negligible part of the variance,
-        even if rounding loses it n times. A mean that loses digits changes the results of the elements that are 0.
+        first two cancel each other, so that the mean μ is small. The zeros add μ² to the sum of squares up to n times;
+        this is a negligible part of the variance, even if rounding loses all of it. A mean that loses digits changes
+        the results of the elements that are 0.
 
         In `shifted` and `few`, three of four rows are scaled to the largest numbers of their type, so that squares
-        overflow narrower types. Every third row of `shifted` is a row of `few`, so that its distances from the mean,
-        after scaling, are as large as the numbers themselves."""
+        overflow narrower types. In most rows of `shifted`, the distances from the mean are much smaller than the
+        numbers. Therefore every third row is one of `few`, in which the distances are as large as the numbers."""
         if recipe == "random":
             return None
         import numpy as np
@@ -195,9 +196,9 @@ class Norm(Operation):
         return self._error(operands, self.sizes[1], 0.0)
 
     def _error(self, operands: Sequence[Array], terms: int, rest: Array | float) -> Array:
-        """Return the bound `error` for sums of `terms` terms and of smaller ones.
+        """Return the bound `error` for sums of which only `terms` terms are large.
 
-        The squares of the smaller terms are the fraction `rest` of v + ε; rounding may lose or double all of them."""
+        The squares of the small terms are together the fraction `rest` of v + ε; rounding may lose or double them."""
         import numpy as np
 
         from dispatchflow.operations._numeric import ULPS
@@ -220,8 +221,9 @@ class Norm(Operation):
         means, root and quotients. The sums of these inputs have almost no rounding errors, except in a kernel that
         updates a running mean.
 
-        In a row of `few`, all but four elements are 0. They add nothing to the mean, and n·μ² at most to the squares.
-        The bound is that of four terms, and of rounding errors in the sum of the others, which are at most this sum."""
+        In a row of `few`, all but four elements are 0. These zeros add nothing to the sum for the mean, and at most
+        n·μ² to the sum of squares. The bound is that for four terms, with an additional error of at most n·μ² in the
+        sum of squares."""
         import numpy as np
 
         if recipe == "counted":

@@ -54,8 +54,8 @@ class Pooling(Window):
         """Return the inputs of the recipes `exact` and `wide` (docs/verification.md).
 
         `exact`, for `max`: integers in -100 … -1. A kernel that begins a maximum with 0, or pads with 0, gives too
-        large results. In every third channel the numbers are the 100 lowest numbers of the type, and in every sixth
-        they are all the lowest one, so that a maximum that begins with any higher number is wrong.
+        large results. In every third channel the numbers are among the 100 lowest numbers of the type; in every second
+        of these channels, all are the lowest number. A maximum that begins with any higher number is then wrong.
 
         `wide`, for `sum`: numbers that use the full significand, and zeros. The numbers are so far apart that no window
         has two of them."""

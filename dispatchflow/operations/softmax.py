@@ -47,24 +47,26 @@ class Softmax(Operation):
         any order of summation, and a result is 1 / count or 0. A term that is lost or doubled changes a result by
         1 / count of the result.
 
-        All elements of a row are equal if the result's type distinguishes 1 / count from 1 / (count + 1). Otherwise the
-        equal elements of a row are so few (one of two, one of three, …) that the type distinguishes these numbers, and
-        the next row has its equal elements elsewhere. One of eight rows has a single largest element, so that a maximum
+        All elements of a row are equal if the result's type distinguishes 1 / count from 1 / (count + 1). Otherwise
+        only every second element (or every third, …) is equal, so that the type distinguishes these numbers, and the
+        next row has its equal elements elsewhere. One of eight rows has a single largest element, so that a maximum
         that leaves out an element is detected. The equal elements are 128 or -128, the others lower by 256. If the
         maximum is not subtracted, or includes a zero of padding, exponentials overflow or vanish in f32 and f16. In
         every third row, the equal elements have magnitudes of 2**14 or more, so that a maximum that begins with a wrong
-        number is detected. 1 / count has a single digit if count is a power of two. Such a row has one equal element
-        less, or one more if its equal elements are few, so that an inverse in few digits is detected. With fewer than
-        eight rows, the element that is not equal is the row's largest in `single`. If sums are in f16, only every
-        second row is changed, because a term with half of its weight shows only if count is a power of two.
+        number is detected.
+
+        If count is a power of two, 1 / count has a single digit, and an inverse with few digits would not be detected.
+        Therefore one element of such a row is changed: it becomes unequal if all were equal, otherwise equal. With
+        fewer than eight rows, an element that becomes unequal is the row's largest in `single`. If sums are in f16,
+        only every second row is changed, because a term with half of its weight shows only if count is a power of two.
 
         `single`: each row has a single largest element, 2**14 or more, and all others are lower by 256. In the first
         row it is the last element. A maximum without the last tile is then wrong, and so is an online softmax whose
         last tile does not rescale the sum.
 
         `peaked`: one element of a row is 128, its neighbor is larger by an amount that half of the type's digits cannot
-        represent, and all others are lower by 256. The results of the two elements depend on their difference. They are
-        neighbors, so that a maximum without both is detected. In the first row they are the first two elements. The
+        represent, and all others are lower by 256. The results of these two elements depend on their difference. A
+        maximum that leaves out both of them is detected. In the first row, they are the first two elements. The
         second row, and every fourth row after it, is `rising` instead.
 
         `rising`: see `_rising`."""
@@ -99,21 +101,21 @@ class Softmax(Operation):
 
     @property
     def _stairs(self) -> tuple[int, float]:
-        """The number T of stairs in a rising row, and the power p in their weights (t / T)**p.
+        """The number T of stairs (see `_rising`), and the power p in the weight (t / T)**p of stair t.
 
-        Each stair adds a rounding to the sum. With more stairs, or other powers, the bound would hide the first stair
-        if the sum before it is not rescaled: then the sum is too large by about p / T**(1 + p) of itself."""
+        If the sum is not rescaled at the first rise, it is too large by about the fraction p / T**(1 + p). T and p are
+        chosen so that this is more than the bound, to which each stair adds a rounding."""
         stairs, power = (8, 1.0) if self.signature.accumulator.bits == 16 else (512, 0.2)
         return min(self.sizes[1], stairs), power
 
     def _rising(self, rows: int) -> Array:
         """Return rows in which the maximum rises in many small steps (stairs), to 0 near the end of the row.
 
-        An online softmax then rescales its sum in each tile that has a stair, by a factor near one, and all stairs have
-        weight. A tile that does not rescale the sum before it is detected wherever it is, and so is a kernel that
-        rescales only if the maximum grows by much. All elements but the stairs are lower than the maximum by 256. The
-        stairs are spread over the row, and are at other places in the next row; the last one of the first row is its
-        last element."""
+        In each tile with a stair, an online softmax must rescale the sum of the earlier tiles, by a factor near one.
+        All stairs have a visible weight. Therefore a tile that does not rescale is detected wherever it is, and so is a
+        kernel that rescales only if the maximum grows by much. All elements but the stairs are lower than the maximum
+        by 256. The stairs are spread over the row, and are at other places in the next row. In the first row, the last
+        stair is the last element."""
         import numpy as np
 
         n, (stairs, power) = self.sizes[1], self._stairs
@@ -177,9 +179,9 @@ class Softmax(Operation):
 
         For other recipes the bound is 2·ULPS·u times the result, for the roundings of exponential and quotient. It is
         at most a quarter of the effect of one term. `peaked` adds 2·|max|·u, because a kernel may compute powers of two
-        and round x · log2(e). A rising row, whose maximum is 0, adds u for each stair and 4·|x|·u for the lowest one,
-        as `error` does. For an expected 0 the bound is 4 times the smallest normal number, because the
-        exponential may be flushed to zero."""
+        and round x · log2(e). For a rising row, whose maximum is 0, the bound has u more for each stair, and, as in
+        `error`, 4·|x|·u for the lowest stair x. For an expected 0, the bound is 4 times the smallest normal number,
+        because the exponential may be flushed to zero."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np
