@@ -163,7 +163,7 @@ class Contraction(Summed):
         return self._sizes() + ("" if self.accumulates else snippets.filled(self._total, self._total.element.zero))
 
     def _maps(self) -> tuple[str, list[str]]:
-        """Return the loop dims, and a list of affine maps: those of both factors as stored, and of the result."""
+        """Return the loop dims (`mnk`), and the affine maps of both factors as stored and of the result."""
         dims = "".join(loop.dim for loop in self.loops)
         return dims, snippets.affine(dims, *self._stored(), self.out)
 

@@ -103,7 +103,7 @@ class Convolution(Summed, Window):
         return super().library_lacks(library)
 
     def library_call(self, library: Library) -> str:
-        """Return a call of torch's `conv2d`; for numpy, an `einsum` of all windows and the weights.
+        """Return torch's `conv2d`; for numpy, an `einsum` of all windows and the weights.
 
         torch takes images as nchw and weights as fchw. If the weights have no `f`, each channel has one filter
         (depthwise)."""

@@ -70,7 +70,7 @@ def illegal(kind: str, element: ElementType) -> str | None:
 
 
 def function(kind: str) -> Callable[[Array], Array]:
-    """Return the numpy function of a kind of `UNARY`."""
+    """Return the numpy function for `kind`, a key of `UNARY` such as `exp`."""
     import numpy as np
 
     known: Mapping[str, Callable[[Array], Array]] = {
@@ -90,7 +90,7 @@ def library_lacks(library: Library, kind: str) -> str | None:
 
 
 def library_call(library: Library, kind: str, x: str) -> str:
-    """Return a library's expression for the function of the expression `x`."""
+    """Return a library's expression for a function: `np.exp(x0)` for `exp` and `x0`."""
     return _CALLS[library.name][kind].format(x=x)
 
 

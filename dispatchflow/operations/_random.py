@@ -19,14 +19,14 @@ def dtype_of(element: ElementType) -> np.dtype:
 def stream(index: int, recipe: int, count: int) -> Array:
     """Return `count` random 64-bit integers of the stream for an operand `index` and a recipe number.
 
-    The recipe numbers are 0 for `exact`, 1 for `random`, 2 for `wide`, 3 for recipes of a single operation, 4 for
+    The recipe numbers are 0 for `exact`, 1 for `random`, 2 for `wide`, 3 for an operation's own recipes, 4 for
     `verification.power`, and from 6 on for further sets of exact inputs."""
     raw: Array = np.random.Philox(key=np.array([SEED + recipe, index], dtype=np.uint64)).random_raw(count)
     return raw
 
 
 def bits(index: int, shape: tuple[int, ...], of: int = 1) -> Array:
-    """Return random booleans for recipes of a single operation, each true with probability 2**-`of`."""
+    """Return random booleans for an operation's own recipes, each true with probability 2**-`of`."""
     raw: Array = stream(index, 3, prod(shape)).reshape(shape) >> np.uint64(64 - of) == 0
     return raw
 

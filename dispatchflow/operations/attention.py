@@ -236,7 +236,7 @@ class Attention(Operation):
         return bound
 
     def library_call(self, library: Library) -> str:
-        """Return the call of torch; for numpy, which has no attention, the formula on complete arrays."""
+        """Return torch's `scaled_dot_product_attention`; for numpy, the formula as an expression."""
         _, m, _, _, k2 = self.sizes
         if library.name == "torch":
             mask = "attn_mask=x3, " if self._masked else ""

@@ -245,7 +245,7 @@ class Norm(Operation):
         return bound
 
     def library_call(self, library: Library) -> str:
-        """Return the call of torch; for numpy, which has no norms, the formula on complete arrays."""
+        """Return torch's `layer_norm` or `rms_norm`; for numpy, the formula as an expression."""
         types = self.signature
         if library.name == "torch":
             rest = f"x2, {EPSILON!r}" if self._layer else f"{EPSILON!r}"

@@ -152,7 +152,7 @@ class Softmax(Operation):
         return found
 
     def library_call(self, library: Library) -> str:
-        """Return the call of torch; for numpy, which has no softmax, the formula on complete arrays."""
+        """Return torch's `softmax`; for numpy, the formula as an expression."""
         if library.name == "torch":
             return "F.softmax(x0, 1)"
         (x,) = library.operands(self.signature, 1)

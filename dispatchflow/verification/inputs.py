@@ -178,10 +178,11 @@ def wide(operation: Operation) -> list[Array]:
 
 
 def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
-    """Return the axes along which operands of `wide` have zeros, and the number of other elements.
+    """Return, for `wide`, each operand's axes with zeros, and the number of nonzero elements per line.
 
-    The number is that of each line, and gives each result the nonzero terms of `wide_digits`. One factor has zeros: the
-    one whose lines have more different places, such as B in A·B if B has more columns than A has rows."""
+    With this number, each result has as many nonzero terms as `wide_digits` returns. Only one factor has zeros. It is
+    the factor whose lines together have nonzero elements at more places along the summed dims, such as B in A·B if B
+    has more columns than A has rows."""
     operands, (_, terms) = operation.operands(), wide_digits(operation)
     found: list[tuple[float, list[tuple[int, ...]], int]] = [(0, [()] * len(operands), 0)]
     for name in ("summed", "crossed"):
@@ -197,10 +198,11 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 
 
 def _all_codes(operation: Operation) -> int:
-    """Return how many exponents occur in a line in the wide recipe; 0 if the recipe does not use `codes`.
+    """Return how many exponents the numbers of a line have in `wide`; 0 if `wide` does not use `codes`.
 
-    A line is, for example, a row of A in A·B. Kernels may decode floats of 8 bits by tables, so all numbers of these
-    types are used. The number of exponents is small enough for all sums to be exact."""
+    A line is, for example, a row of A in A·B. For operands of 8-bit floats, `codes` makes all numbers of the type,
+    because kernels may decode these numbers with tables. The number of exponents is small enough for all sums to be
+    exact."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     if not narrow or operation.addends or operation.clips:
@@ -226,12 +228,14 @@ def _multiplied(operand: Operand) -> bool:
 
 
 def _turn(size: int, digits: int) -> Array:
-    """Return which factor of a product uses all digits: 0, 1, or `_BOTH` if each uses half of them.
+    """Return which of the two factors of a product uses all digits, for each of `size` summed indices.
 
-    There is an answer for each index along the axis of `size` that both factors share. `_mask` takes the indices in
-    the order of their ranks, so that a sum of few terms has different factors. The Thue-Morse sequence of ranks has no
-    period: each factor gets odd and even indices, and indices in all places of a vector or a tile.
-    Only types with many digits have `_BOTH`; their products may be computed from products of parts of the factors."""
+    The answer for an index is 0, 1, or `_BOTH` if each factor uses half of the digits. Only types with many digits have
+    `_BOTH`, because their products may be computed from products of parts of the factors.
+
+    Each index has a rank, and `_mask` selects indices with successive ranks. The answers are the Thue-Morse sequence in
+    the order of ranks, so that even a sum of few nonzero terms has different answers. The sequence has no period: each
+    factor gets odd and even indices, and indices in all places of a vector or a tile."""
     rank = np.arange(size) * _stride(size) % size
     turn: Array = np.sum([rank >> bit & 1 for bit in range(size.bit_length())], axis=0) % 2
     return np.where(rank % 5 == 3, _BOTH, turn) if digits >= _PARTS else turn  # no vector or tile has 5 elements
@@ -260,10 +264,10 @@ def _mask(
 ) -> Array:
     """Return a mask of `shape` with exactly min(terms, share) true positions along `axes` in each line.
 
-    A line has one index along the other axes; `terms` is its number of positions. Position i is true if
-    (i · stride + offset) mod terms < share, with a stride that spreads the true positions. The offset is
-    (number of the line · `parts` + `part`) · share, so that each part of a line, and then the next line, has other
-    true positions."""
+    A line is all positions with the same index along the other axes; `terms` is their number. Position i of a line is
+    true if (i · stride + offset) mod terms < share, with a stride that spreads the true positions. The offset is
+    (line number · parts + part) · share. Therefore the parts of a line have different true positions, and so do
+    neighboring lines."""
     terms = prod(shape[axis] for axis in axes)
     line = tuple(1 if i in axes else size for i, size in enumerate(shape))
     offsets = ((np.arange(prod(line)) * parts + part) * share).reshape(line)

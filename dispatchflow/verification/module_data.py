@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Return (type in the runtime's spelling, bytes) of each argument; `types` are the declared types.
+    """Return (type, bytes) of each argument; a type is spelt `4x8xf32`, or `=5` for the bare number 5.
 
     Raises:
-        ToolError: the spec's inputs do not fit the function's arguments.
+        ToolError: the spec's inputs do not fit `types`, the types of arguments that the function declares.
     """
     if program.problem is not None:
         raise ToolError(program.problem)
@@ -153,9 +153,9 @@ def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
 
 
 def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, bytes]]:
-    """Return the user's expected results: index of a result → (type with sizes, bytes).
+    """Return the results that the user expects, as index → (type such as `4x8xf32`, bytes).
 
-    The type is empty if the file does not state it. The spec lists all results, or all except bare numbers.
+    A type is "" if the user's file does not state it. The user gives all results, or all except bare numbers.
 
     Raises:
         ToolError: the number of results, a type or a size differs from the function's.
@@ -230,7 +230,7 @@ def number(held: bytes, declared: str) -> Array | None:
 
 
 def content(file: File) -> bytes:
-    """Return the bytes of a file; from a `.npz` archive, return those of its `.npy` file `file.member`.
+    """Return the bytes of a file; for a `.npz` archive, those of the `.npy` file `file.member` in it.
 
     Raises:
         OSError: the file cannot be read, or has changed since it was planned.
@@ -249,10 +249,10 @@ def content(file: File) -> bytes:
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
-    """Return the files to which a module refers, as name → content, and the module's text with the names.
+    """Return name → content of the files that a module names as objects, and the text with these names.
 
-    A name is the digest of a file's content, followed by the file's suffix. It replaces the path in the module's text.
-    Therefore the text's digest depends on the files' contents and not on their paths.
+    A name is the digest of a file's content, followed by the file's suffix. In the text `printed` of the module, names
+    replace the files' paths. The text's digest then depends on the files' contents and not on their paths.
 
     Raises:
         ToolError: a file cannot be read, or the module refers to one in a way that is not supported.

@@ -9,8 +9,9 @@ compared with the expected result, as a kernel's result is. The recipes of an op
 - an operand in which one line is zero (all elements with one index along an axis): for each axis, the last line and
   another line;
 - an operand in which one element is zero, at `_PLACES` places;
-- an operand with half of its type's binary digits, as if read in a narrower type: all of it, and for a factor of a
-  product also every second index of its middle along the summed dim, if there are `_LINES` lines and indices.
+- an operand with half of its type's binary digits, as if read in a narrower type. A factor of a product is spoilt once
+  more: only every second index in the middle of the summed dim has half of the digits (see `_middle`). This error is
+  left out if there are fewer than `_LINES` lines or indices.
 
 If one of these errors is detected by no recipe, the verdict is `mistrusted`, also for operations that a user adds. The
 spoilt operand is used for all results; errors in single results are found by the recipes `random` and `exact`.
@@ -90,8 +91,8 @@ def excerpt(operation: Operation) -> Operation:
     """Return the operation with parallel dims of at most `_RESULTS`, to save time.
 
     Parallel dims are those that can be smaller without changing the terms of a sum (`Operation.parallel`). If there are
-    three or more, the first dim is a batch, and its size becomes two. If the inputs of the recipe `exact` have zeros,
-    the other dims may stay larger than `_RESULTS`, so that each term contributes to at least one result."""
+    three or more, the first one counts as a batch, and its size becomes two. If the inputs of the recipe `exact` have
+    zeros, the other dims may stay larger than `_RESULTS`, so that each term contributes to at least one result."""
     windows = -(-operation.terms // max(inputs.exact_range(operation).safe, 1))
     most = max(_RESULTS, windows * (FEW if operation.clips else 1))
     batched = len(operation.parallel) > 2
@@ -138,7 +139,7 @@ def _without_element(values: Array, place: int) -> Array:
 
 
 def _spread(operation: Operation) -> bool:
-    """Return whether the recipe `wide` has numbers with all digits at enough places to show `_middle`."""
+    """Return whether the operands of `wide` have enough lines to detect the error that `_middle` plants."""
     if not operation.has_wide:
         return False
     thinned = [
@@ -150,7 +151,7 @@ def _spread(operation: Operation) -> bool:
 
 
 def _middle(values: Array, axis: int, element: ElementType) -> Array:
-    """Return values `halved` at every second index of an axis, except in its first and last eighth."""
+    """Return a copy with half of the digits at every second index in the middle three quarters of an axis."""
     values = values.copy()
     lines, size = values.swapaxes(0, axis), values.shape[axis]
     places = slice(size // 8 | 1, size - size // 8, 2)

@@ -110,7 +110,7 @@ def _length(shape: Sequence[int]) -> int:
 def _median(lines: Array, otherwise: float) -> Array:
     """Return the median of each line without its NaNs; of two middle numbers, the lower one.
 
-    For a line with fewer than `_LEAST` numbers, it is `otherwise`. If there is only one line, one number is enough."""
+    For a line with fewer than `_LEAST` numbers, return `otherwise`. If there is only one line, one number is enough."""
     ordered = np.sort(lines, axis=1)  # NaN last
     counts = np.isfinite(ordered).sum(axis=1, keepdims=True)
     if not ordered.size:
