@@ -99,9 +99,9 @@ def rising(shape: Shape, element: ElementType) -> list[Array]:
 
     When the largest score of a tile is larger than those of all earlier tiles, a kernel must rescale the sums of the
     earlier tiles. The scores of up to about 1000 keys at random places rise from 0 to 2, the first ones faster. The
-    score of the last key is so high that its weight is about half of the sum, even if a tile has only this key. Before
-    each rise, the sums are already a visible part of the result, so that a wrong factor shows. The scores of all other
-    keys are -128.
+    score of the last key is so high that its weight is about half of the sum, so that it matters even in a tile of its
+    own. Before each rise, the sums are already a visible part of the result, so that a wrong factor shows. The scores
+    of all other keys are -128.
 
     For some keys the mask is -4 and the product of query and key is larger by 4, so that their scores stay the same.
     For one of eight keys (at least for one key, if there are three or more) the product is 2048, and a mask of -8192

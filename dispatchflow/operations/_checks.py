@@ -13,7 +13,7 @@ from dispatchflow.registry import HINT
 
 
 def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
-    """Return the options of all operations by name; the last one, if several have the same name.
+    """Return name → option for all operations; of several options with one name, the last one counts.
 
     Raises:
         DispatchflowError: an attribute of an operation has a wrong type, a name or value cannot be written in a spec,

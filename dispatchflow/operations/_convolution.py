@@ -80,7 +80,7 @@ class Convolution(Summed, Window):
     def loops(self) -> tuple[Loop, ...]:
         """The dims of linalg's named op: `n`, `oh`, `ow`, the result's channels, then the summed dims.
 
-        If the op sums over channels, its dims for `nchw` images are `n`, the result's channels, `oh`, `ow`, and then
+        If the op sums over channels, the order for `nchw` images is `n`, the result's channels, `oh`, `ow`, and then
         `c`, `kh`, `kw`. With groups, an additional dim `g` precedes the result's channels, and the sizes of the
         channels' dims are those of one group."""
         sizes = {"n": self.size("n"), **dict(zip(("oh", "ow"), self.outputs, strict=True))}
@@ -103,7 +103,7 @@ class Convolution(Summed, Window):
         return super().library_lacks(library)
 
     def library_call(self, library: Library) -> str:
-        """Return torch's `conv2d`; for numpy, an `einsum` of all windows and the weights.
+        """Return a call of torch's `conv2d`, or of numpy's `einsum` with all windows and the weights.
 
         torch takes images as nchw and weights as fchw. If the weights have no `f`, each channel has one filter
         (depthwise)."""

@@ -53,8 +53,9 @@ class Operation(Protocol):
 class ExactRange(NamedTuple):
     """The limits `r`, `safe` and `shift` of exact inputs, with which no sum exceeds 2**digits.
 
-    Every sum is at most safe · r**factors + addends · (r + shift) ≤ 2**digits. Here `factors` and `addends` are the
-    operation's, and `digits` is the number of the accumulator's binary digits: 24 for f32."""
+    The magnitude of a sum is at most safe · r**factors + addends · (r + shift), and this is at most 2**digits. Here
+    `factors` and `addends` are the operation's, and `digits` is the number of the accumulator's binary digits: 24 for
+    f32."""
 
     r: int
     """The largest magnitude: values are in -r … r, without 0."""
@@ -68,9 +69,9 @@ def exact_range(operation: Operation) -> ExactRange:
     """Return the limits with the largest r (3, 2 or 1) for which all terms of a sum may be nonzero.
 
     If there is no such r, r is 1. A small r is preferred to zero terms, because a lost term is noticed only if it is
-    not zero. If the result is narrower than the accumulator, r is also small enough for the
-    result's type to represent most sums exactly, if such an r exists. The rule for the number of nonzero terms is
-    benchdnn's (oneDNN, tests/benchdnn/matmul), except that exactly `safe` terms per result are nonzero."""
+    not zero. If the result is narrower than the accumulator, r is also small enough for the result's type to represent
+    most sums exactly, if such an r exists. The rule for the number of nonzero terms is benchdnn's (oneDNN,
+    tests/benchdnn/matmul), except that exactly `safe` terms per result are nonzero."""
     accumulator, terms = operation.types.accumulator, operation.terms
     room, factors, addends = 2**accumulator.digits, operation.factors, operation.addends
     for r in (3, 2, 1):

@@ -236,7 +236,7 @@ class Attention(Operation):
         return bound
 
     def library_call(self, library: Library) -> str:
-        """Return torch's `scaled_dot_product_attention`; for numpy, the formula as an expression."""
+        """Return a call of torch's `scaled_dot_product_attention`, or the formula written for numpy."""
         _, m, _, _, k2 = self.sizes
         if library.name == "torch":
             mask = "attn_mask=x3, " if self._masked else ""

@@ -69,9 +69,9 @@ class Elementwise(Operation):
         their operands.
 
         For `relu` and `max`, the signs in `exact` depend on the signs in `random`, so that an element that is read as 0
-        changes a result of one of these recipes. Each argument of `relu` has the opposite sign, so that it is positive
-        in one recipe. The two arguments of `max` are negative if one of them is positive in `random`; if both are
-        negative there, their signs are random.
+        changes a result of one of these recipes. Each argument of `relu` has the opposite of its sign in `random`, so
+        that it is positive in one recipe. The two arguments of `max` are negative if one of them is positive in
+        `random`; if both are negative there, their signs are random.
 
         `far`: arguments of functions such as `exp`, over all exponents of the type; see `_functions.far`. Each argument
         has the opposite of its sign in `random`."""

@@ -81,9 +81,9 @@ class Norm(Operation):
         order.
 
         `few`: four elements of a row have all digits of their type, and all others are 0, so that no sum is long. The
-        first two cancel each other, so that the mean μ is small. The zeros add μ² to the sum of squares up to n times;
-        this is a negligible part of the variance, even if rounding loses all of it. A mean that loses digits changes
-        the results of the elements that are 0.
+        first two cancel each other, so that the mean μ is small. Each zero adds μ² to the sum of squares. All of
+        these together are a negligible part of the variance, and are in the bound. A mean that loses digits changes the
+        results of the elements that are 0.
 
         In `shifted` and `few`, three of four rows are scaled to the largest numbers of their type, so that squares
         overflow narrower types. In most rows of `shifted`, the distances from the mean are much smaller than the
@@ -245,7 +245,7 @@ class Norm(Operation):
         return bound
 
     def library_call(self, library: Library) -> str:
-        """Return torch's `layer_norm` or `rms_norm`; for numpy, the formula as an expression."""
+        """Return a call of torch's `layer_norm` or `rms_norm`, or the formula written for numpy."""
         types = self.signature
         if library.name == "torch":
             rest = f"x2, {EPSILON!r}" if self._layer else f"{EPSILON!r}"

@@ -127,7 +127,7 @@ class Pooling(Window):
         return Window.library_lacks(self, library)
 
     def library_call(self, library: Library) -> str:
-        """Return a call of torch's pooling; for numpy, the maximum or the sum of each window.
+        """Return a call of torch's pooling, or a maximum or sum over each window for numpy.
 
         torch takes images as nchw. It has no sum pooling, but its mean with a divisor of one is the sum."""
         if library.name == "numpy" and self.option("kind") == "max":

@@ -152,7 +152,7 @@ class Softmax(Operation):
         return found
 
     def library_call(self, library: Library) -> str:
-        """Return torch's `softmax`; for numpy, the formula as an expression."""
+        """Return a call of torch's `softmax`, or the formula written for numpy."""
         if library.name == "torch":
             return "F.softmax(x0, 1)"
         (x,) = library.operands(self.signature, 1)
