@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dispatchflow.engine.state import CaseState, StageState
-from dispatchflow.errors import NothingMatched, SpecError
+from dispatchflow.errors import NothingMatched, SpecError, suggestion
+from dispatchflow.models import site_choice
 from dispatchflow.project import case_sites
 from dispatchflow.project.case_sites import CaseSites
 from dispatchflow.project.workspace import Workspace
@@ -48,10 +49,11 @@ def text(workspace: Workspace, chains: Sequence[CaseState]) -> str:
     found = {chain.case.name: loaded for chain in chains if (loaded := case_sites.load(workspace, chain)) is not None}
     rows = {name: list(_chosen(loaded.rows, values)) for name, loaded in found.items()}
     if found and "kernel" in values and not any(rows.values()):
-        kernels = dict.fromkeys(site.export for loaded in found.values() for site in loaded.program.sites)
-        raise NothingMatched(
-            f"no site has the kernel '{values['kernel']}'", {"kernels": ", ".join(list(kernels)[:10])}, ""
-        )
+        kernels = [*dict.fromkeys(site.export for loaded in found.values() for site in loaded.program.sites)]
+        more = f", and {len(kernels) - 10} more" if len(kernels) > 10 else ""
+        facts = {"kernels": ", ".join(kernels[:10]) + more}
+        near = suggestion(values["kernel"], kernels)
+        raise NothingMatched(f"no site has the kernel '{values['kernel']}'", facts, near)
     if "format" in values and "by" in values:
         by, depth = values["by"], values.get("depth", 1)
         timed = [(name, loaded.program, loaded.times) for name, loaded in found.items() if loaded.times is not None]
@@ -79,7 +81,8 @@ def _chosen(rows: Sequence[dict[str, Any]], values: Mapping[str, Any]) -> Iterat
     column = values.get("sort", "site").removeprefix("-")
     if column not in sites.COLUMNS:
         raise SpecError(f"no column '{column}'", {"columns": ", ".join(sites.COLUMNS)}, "")
-    kept = [row for row in rows if values.get("kernel") in (None, row["kernel"])]
+    kernel = values.get("kernel")
+    kept = [row for row in rows if kernel is None or site_choice.is_kernel(row["kernel"], kernel)]
     if "sort" in values:
         known = [row for row in kept if row[column] is not None]
         unknown = [row for row in kept if row[column] is None]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 from dispatchflow.errors import SpecError
 from dispatchflow.models.site import Program, Site
@@ -24,6 +26,22 @@ def numbered(program: Program, numbers: Sequence[int] | None, case: str) -> list
     return list(program.sites) if numbers is None else [known[number] for number in dict.fromkeys(numbers)]
 
 
+def is_kernel(export: str, name: str) -> bool:
+    """Return whether `name` is the kernel `export`, or a pattern such as `*softmax*` that it matches.
+
+    The name may be written as another profiler shows it: CUDA's and ROCm's names have `_` in place of other characters
+    (`mlp_async_dispatch_0`), ROCm's descriptors end with `.kd`, RGP writes `entryPoint = NAME`, and perf may add
+    `+0x1f3` or ` [.]`.
+    """
+    return fnmatchcase(_plain(export), _plain(name))
+
+
+def _plain(name: str) -> str:
+    name = re.sub(r"^\s*entryPoint\s*=\s*", "", name)
+    name = re.split(r"\+0x| \[|\(", name)[0].strip("\"' ").removesuffix(".kd")
+    return re.sub(r"[^\w*?]", "_", name)
+
+
 def named(program: Program, word: str, case: str) -> Site:
     """Return the site with the number `word`, or the first site whose kernel has that name.
 
@@ -33,7 +51,7 @@ def named(program: Program, word: str, case: str) -> Site:
     if word.isdecimal() or not program.sites:
         return numbered(program, [int(word)] if word.isdecimal() else None, case)[0]
     for site in program.sites:
-        if site.export == word:
+        if is_kernel(site.export, word):
             return site
     import difflib  # imported here because only error messages need it
 

@@ -9,6 +9,9 @@ from dispatchflow.planning.axis import FORMS, LINE_FORMS
 
 COMMAND_LINE = "command line"
 
+_SEMICOLONS = ("inputs", "parameters", "expected")
+"""The words with paths whose values are separated by semicolons on the command line."""
+
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -54,11 +57,12 @@ class Location:
         with its options -k and -f)."""
         return "the directory of dodo.py, or to -d if given" if self._is_line else "the spec's directory"
 
-    @property
-    def paths(self) -> str:
-        """A hint on how paths are written."""
-        comma = ", and a comma ends one; in a spec it does not" if self._is_line else ""
-        return f"Paths are relative to {self.folder}{comma}."
+    def paths(self, word: str) -> str:
+        """Return a hint on how the paths of a word are written."""
+        if not self._is_line:
+            return f"Paths are relative to {self.folder}."
+        mark = "semicolon" if word in _SEMICOLONS else "comma"
+        return f"Paths are relative to {self.folder}, and a {mark} ends one; in a spec it does not."
 
     def _on_line(self, word: str) -> bool:
         return self._is_line or word in self.replaced

@@ -161,7 +161,7 @@ def file(name: str, word: str, place: Location, read: Read) -> tuple[File, bytes
 
 def _unreadable(name: str, word: str, place: Location, error: Exception) -> SpecError:
     facts = {"spec": place.at(word), "file": name, "found": getattr(error, "strerror", None) or error}
-    return SpecError("a file cannot be read", facts, place.paths)
+    return SpecError("a file cannot be read", facts, place.paths(word))
 
 
 def weights(written: str, place: Location, read: Read) -> Parameters:

@@ -162,7 +162,7 @@ def _matching(pattern: str, place: Location, read: Read) -> list[str]:
                 return [pattern]
         except (OSError, ValueError) as error:
             facts = {"spec": place.at("suite"), "folder": pattern, "found": getattr(error, "strerror", None) or error}
-            raise SpecError("a suite cannot be read", facts, place.paths) from error
+            raise SpecError("a suite cannot be read", facts, place.paths("suite")) from error
         parts.append("*")
     found = sorted(_walk(root, parts, read))
     if "**" in parts or not is_pattern(parts[-1]):  # some found folders may not exist, or may have no test
@@ -170,7 +170,9 @@ def _matching(pattern: str, place: Location, read: Read) -> list[str]:
     if found:
         return found
     facts = {"spec": place.at("suite"), "found": pattern}
-    raise SpecError("no folder of a suite matches", facts, f"{place.paths} onnx/node/* is each folder in onnx/node.")
+    raise SpecError(
+        "no folder of a suite matches", facts, f"{place.paths('suite')} onnx/node/* is each folder in onnx/node."
+    )
 
 
 def _walk(folder: str, parts: Sequence[str], read: Read) -> Iterator[str]:

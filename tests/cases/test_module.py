@@ -250,6 +250,10 @@ def test_one_word_is_a_list_of_one():
             {"file": "a.mlir", "tuning": "tuning_spec:no.mlir"},
             "Paths are relative to the directory of dodo.py, or to -d if given, and a comma ends one; in a spec it does not.",
         ),
+        (
+            {"file": "a.mlir", "parameters": "w=no.irpa"},
+            "Paths are relative to the directory of dodo.py, or to -d if given, and a semicolon ends one; in a spec it does not.",
+        ),
         ({"file": "code.mlirbc"}, "Name one: function=main."),
         ({"file": "a.mlir", "inputs": "4x8xf32,5"}, "Write several inputs as 'inputs=4x8xf32;5'."),
         ({"file": "a.mlir", "inputs": "4x8xf32=1,4x8xf32"}, "Write several inputs as 'inputs=4x8xf32;5'."),

@@ -22,6 +22,24 @@ def test_a_kernel_names_its_first_site() -> None:
     assert [site_choice.named(PROGRAM, word, "net").number for word in ("4", "matmul_8", "conv")] == [4, 2, 1]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlp$async_dispatch_0_matmul_16x8_f32",
+        "mlp_async_dispatch_0_matmul_16x8_f32",  # CUDA: `$` is not allowed in its names
+        "mlp_async_dispatch_0_matmul_16x8_f32.kd",
+        'entryPoint = "mlp$async_dispatch_0_matmul_16x8_f32"',
+        "mlp$async_dispatch_0_matmul_16x8_f32+0x1f3",
+        "mlp$async_dispatch_0_matmul_16x8_f32 [.]",
+        "mlp_async_dispatch_0_matmul_16x8_f32(float const*, float*)",
+        "*matmul*",
+    ],
+)
+def test_a_kernel_may_be_written_as_another_profiler_shows_it(name: str) -> None:
+    assert site_choice.is_kernel("mlp$async_dispatch_0_matmul_16x8_f32", name)
+    assert not site_choice.is_kernel("mlp$async_dispatch_1_conv_16x8_f32", name)
+
+
 @pytest.mark.parametrize("word", ["9", "matmul", "0"])
 def test_an_unknown_site_is_an_error_with_the_nearest_known_site(word: str) -> None:
     shown, nearest = {"9": ("9", "4, softmax"), "0": ("0", "1, conv")}.get(word, ("'matmul'", "2, matmul_8"))
