@@ -71,8 +71,9 @@ each is a different control character, repeated to the length of its string. ASC
 class Form:
     """Computes many keys of one kind whose ingredients differ only in some strings.
 
-    `ingredients` is a function of these strings; `form.key(x, y)` equals `key_of(kind, ingredients(x, y))`. It is
-    faster, because the other ingredients, which may be long, are encoded only once for all strings of equal lengths."""
+    `ingredients` is a function of these strings; `form.key(x, y)` equals `key_of(kind, ingredients(x, y))`.
+    `form.key` is faster: it encodes the other ingredients, which may be long, once for each combination of the strings'
+    lengths, and uses that again."""
 
     def __init__(self, kind: str, ingredients: Callable[..., Mapping[str, Ingredient]]) -> None:
         self.kind, self.ingredients = kind, ingredients

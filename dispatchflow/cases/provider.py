@@ -41,7 +41,7 @@ class LibraryProgram:
         return {_OUTPUT: self.content, **dict(self.beside)}
 
     def files(self, outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-        """Return name → digest of each file, with the file's name in a tool's working directory.
+        """Return name → digest of each file; the name is that of the file in a tool's working directory.
 
         `outputs` is name → digest, from the record of the stage `emit`."""
         return {self.main if name == _OUTPUT else name: digest for name, digest in outputs.items()}

@@ -21,8 +21,8 @@ from dispatchflow.stages import MEASURED, NAMED, SITES
 STAGE_DOCS = {
     "emit": "write each case's MLIR module",
     "compile": "compile each module; read back what the compiler applied",
-    "verify": "run each module on several sets of inputs; compare the results with numpy's, "
-    "or those of your own module with the reference that its spec names",
+    "verify": "run each module on several sets of inputs; compare the results with numpy's "
+    "(for your own module: with the reference that its spec names)",
     "profile": "measure each module whose results are not wrong; print a table, append rows to Parquet",
     SITES: "show the operations that each dispatch of a program computes, and the time that it takes",
 }

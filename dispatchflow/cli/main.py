@@ -248,5 +248,5 @@ def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay |
 
 
 def _only_cases(words: Sequence[str]) -> bool:
-    """Return whether the words select no task of the user; an empty list selects all cases."""
+    """Return whether the words select only cases, none of the user's own tasks; no words select all cases."""
     return all(cases_named(word) for word in (words[1:] if words[:1] == ["run"] and words[1:] else words))

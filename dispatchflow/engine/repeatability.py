@@ -6,8 +6,8 @@ that is not written, or is computed from unwritten memory, differs between the t
 and no tolerance.
 
 A single call with that allocator would not suffice. The device `local-task` does not use the allocator (IREE 3.12 and
-3.13). The expected results may contain 0xCD too, if they are computed from unwritten memory. And 0xCD may be the right
-value by chance.
+3.13). Expected results that IREE computes may contain 0xCD too, if they come from unwritten memory. And 0xCD may be the
+right value by chance.
 
 Devices other than the CPU have no such allocator; Vulkan's allocator cannot be wrapped in it. There the second call
 repeats the first one, and shows only whether a result is the same each time."""

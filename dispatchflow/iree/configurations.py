@@ -102,8 +102,8 @@ def requested_by(text: str) -> tuple[str, ...]:
 
     A request is the text of a translation info or of a lowering configuration. A `compilation_info` contains both; its
     request is the two texts, joined by `and`. If two operations have the same request, the result contains it twice.
-    But operations that the compiler may merge count as one: equal operations, and two operations of which at least one
-    has dynamic sizes, since these may be equal at run time. Attributes that no operation uses are not printed."""
+    But two operations with the same request count as one if the compiler may merge them, which it may do if they are
+    equal or if one of them has dynamic sizes. Attributes that no operation uses are not printed."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:

@@ -1,4 +1,4 @@
-"""Emit a module that calls another one with the next copy of some operands, to measure cold caches.
+"""Emit a module that calls another one, each time with other copies of some operands: for cold caches.
 
 These operands are called cold. In place of each cold operand, the emitted function takes one buffer with all copies of
 the operand. Each call uses the next copy. If the copies together are larger than a cache, the operand is not in the

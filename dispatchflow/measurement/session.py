@@ -141,7 +141,7 @@ class Session:
     def _round(self, ours: Sequence[Trial]) -> list[Trial]:
         """Return the trials of a round: first the anchors in random order, then the cases in random order.
 
-        The anchors come first, so that the last round of a case has their blocks too."""
+        The anchors come first, because a case may be finished before a round ends: it then has their blocks too."""
         places = {id(trial.anchors): trial.anchors for trial in ours if trial.anchors is not None}
         for trial in ours:
             if not trial.blocks_ns and trial.anchors is not None:

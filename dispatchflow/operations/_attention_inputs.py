@@ -1,4 +1,4 @@
-"""Make inputs of `attention` whose results show which elements are read, and with how many digits.
+"""Make inputs of `attention` whose results show which elements are read, and with what precision.
 
 A recipe is a way to make inputs whose results show certain errors (docs/verification.md). The functions with names of
 recipes return their inputs: queries, keys, values and, if the attention has one, a mask.
@@ -166,9 +166,9 @@ def tail(element: ElementType) -> float:
 def peaked(shape: Shape, element: ElementType) -> list[Array]:
     """Return inputs in which each query gives its weight to a group of four keys.
 
-    The scores of all other keys are lower by 128 or more. The scores of the group's first two keys are equal, because
-    the last digits of the query, of the keys and of the mask change the scores by amounts that cancel. If an operand is
-    read with half of its digits, the two scores differ. The scores of the group's last two keys are lower by 8, so that
+    The scores of all other keys are lower by 128 or more. The scores of the group's first two keys are equal only if
+    all digits are read: the last digits of the query, of the keys and of the mask each change the scores, and these
+    changes cancel. The scores of the group's last two keys are lower by 8, so that
     a wrong scale changes the weights of these keys by much.
 
     The columns of the values alternate between three kinds. In the first kind all keys of a group have the same number,

@@ -66,12 +66,13 @@ class ExactRange(NamedTuple):
 
 
 def exact_range(operation: Operation) -> ExactRange:
-    """Return the limits with the largest r (3, 2 or 1) for which all terms of a sum may be nonzero.
+    """Return the limits of the exact inputs, which are integers from -r to r.
 
-    If there is no such r, r is 1. A small r is preferred to zero terms, because a lost term is noticed only if it is
-    not zero. If the result is narrower than the accumulator, r is also small enough for the result's type to represent
-    most sums exactly, if such an r exists. The rule for the number of nonzero terms is benchdnn's (oneDNN,
-    tests/benchdnn/matmul), except that exactly `safe` terms per result are nonzero."""
+    r is the largest of 3, 2 and 1 with which a sum is exact if all its terms are nonzero; if there is none, r is 1. A
+    small r is better than terms that are zero, because a lost term is noticed only if it is not zero. If the result is
+    narrower than the accumulator, r is also small enough for the result's type to represent most sums exactly, if such
+    an r exists. The number of nonzero terms follows benchdnn (oneDNN, tests/benchdnn/matmul), except that exactly
+    `safe` terms of each result are nonzero: as many as are exact."""
     accumulator, terms = operation.types.accumulator, operation.terms
     room, factors, addends = 2**accumulator.digits, operation.factors, operation.addends
     for r in (3, 2, 1):

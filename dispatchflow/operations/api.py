@@ -1,6 +1,6 @@
 """The contract of an operation, and all names that an operation's file may import.
 
-docs/adding.md shows how to add an operation. A recipe is a way to make inputs to verify it: docs/verification.md."""
+docs/adding.md shows how to add an operation. A recipe makes inputs that show certain errors: docs/verification.md."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _write(path: Path, text: str, mode: int) -> None:
 
 
 def names(root: Path) -> set[str]:
-    """Return the names of the cases that have a folder in `root`, the view."""
+    """Return the names of the cases that have a folder in `root`, the directory `build/`."""
     return set(os.listdir(root)) if root.is_dir() else set()  # noqa: PTH208 (there may be thousands; names suffice)
 
 

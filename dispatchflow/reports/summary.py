@@ -233,7 +233,7 @@ def summary(
     if noisy := [row["case"] for row in unsteady["noisy"]]:
         lines.append(
             f"noisy: {_example(noisy[0], len(noisy))}; remeasure=noisy measures {'it' if len(noisy) == 1 else 'them'} "
-            "again; protocol=thorough instead measures all selected cases, for longer"
+            "again; protocol=thorough measures all selected cases, each for a longer time"
         )
         if told := noise.conditions([row for row in unsteady["noisy"] if row["case"] in fresh]):
             lines.append(told)

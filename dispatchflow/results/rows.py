@@ -160,7 +160,7 @@ _KNOWN: dict[str, Callable[[CaseState], Any]] = {
 
 
 class Row(Mapping[str, Any]):
-    """A case's row. A cell in `_KNOWN` is computed by itself; the first use of another cell computes all."""
+    """A case's row. A cell in `_KNOWN` is computed alone; using another cell computes the whole row."""
 
     __slots__ = ("_bounds", "_cells", "_identity", "_make", "chain", "status")
 

@@ -103,7 +103,8 @@ def recorded(
 ) -> dict[str, SiteRow]:
     """Return name → row for each site of a case, such as `site 3 NAME` → row.
 
-    NAME is the argument `name`. The records know the newest row of each name.
+    NAME is the argument `name`. The records keep only the newest row of each name, so a site that is
+    measured again replaces its old row.
 
     Args:
         chain: the case's state.

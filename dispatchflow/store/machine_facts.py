@@ -87,7 +87,7 @@ class MachineFacts:
         return None
 
     def keep(self, digest: Digest, content: Path) -> None:
-        """Copy the file `content` into this directory as an object, unless it exists or cannot be kept."""
+        """Copy the file `content` into this directory as the object `digest`, if it can be written there."""
         if self.root is None or self.unusable or (path := self._object(self.root, digest)).exists():
             return
         with suppress(OSError):

@@ -58,7 +58,7 @@ def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...
 
 
 def check_names(parameters: Mapping[str, object], forms: Mapping[str, str], optional: Iterable[str] = ()) -> None:
-    """Check the names of parameters; `forms` is each allowed name → the form of its value, `[m, n]`.
+    """Check the names of parameters; `forms` maps each allowed name to the form of its value (`[m, n]`).
 
     Raises:
         ValueError: a parameter is unknown, or one that is not optional is missing.

@@ -21,7 +21,7 @@ def test_summary_counts_what_was_made_and_gives_each_reason_once():
         "logs and inputs of a failed case are in build/CASE/; retry=yes tries recorded failures again",
         "suspect: s: above the ceiling",
         "remeasure=yes measures suspect cases and their ceilings again",
-        "noisy: n; remeasure=noisy measures it again; protocol=thorough instead measures all selected cases, for longer",
+        "noisy: n; remeasure=noisy measures it again; protocol=thorough measures all selected cases, each for a longer time",
         "skipped: cannot (2 cases, such as x)",
         "6 cases (and 2 skipped): 2 reused, 3 failed in an earlier run; 2 compiled in ",
     ]
