@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import ClassVar
 
 from dispatchflow.operations.api import Array, Library, Operand, Operation, Signature, TensorType, signature, snippets
@@ -33,6 +34,20 @@ class Transpose(Operation):
 
     def result(self) -> TensorType:
         return TensorType(self.sizes[::-1], self.signature.result)
+
+    def made(self, recipe: str) -> list[Array] | None:
+        """Return the inputs of the recipe `exact` for floats: numbers with all digits and all exponents.
+
+        A clamp, a flush to 0 or a narrower type therefore changes the result."""
+        element = self.signature.operands[0]
+        if recipe != "exact" or not element.is_float:
+            return None
+        from dispatchflow.operations._random import full, stream
+        from dispatchflow.operations._range import exponents, powers
+
+        count = prod(self.sizes)
+        numbers = full(stream(0, 0, count), element.digits) * powers((count,), (0,), exponents(element))
+        return [numbers.reshape(self.sizes)]
 
     def body(self, attribute: str) -> str:
         x, y = self.operands()[0].type, self.result()

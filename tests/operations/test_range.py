@@ -239,3 +239,23 @@ def test_results_of_scaled_lines_are_finite_and_normal(name: str) -> None:
             least = float(ml_dtypes.finfo(dtype_of(operation.types.result)).smallest_normal)
             assert np.isfinite(result).all()
             assert (result[result > 0] >= least).all(), operation.shape_name
+
+
+@pytest.mark.parametrize("types", ["f32", "f16", "f64"])
+def test_a_transposition_that_clamps_flushes_or_narrows_numbers_is_reported(types: str) -> None:
+    operation = OPERATIONS["transpose"].make((64, 48), types)
+    digits = operation.types.result.digits
+    least, most = exponents(operation.types.result)
+
+    def narrow(x: Any) -> Any:
+        significand, exponent = np.frexp(x)
+        return np.ldexp(np.round(significand * 2.0 ** (digits - 1)), exponent - (digits - 1)).T
+
+    assert not is_reported(operation, lambda x: x.T)
+    for wrong in (
+        lambda x: np.clip(x, -(2.0 ** (most - 2)), 2.0 ** (most - 2)).T,
+        lambda x: np.where(abs(x) < 2.0 ** (least + 2), 0, x).T,
+        lambda x: np.where(abs(x) > 100, 0, x).T,
+        narrow,
+    ):
+        assert is_reported(operation, wrong)
