@@ -146,13 +146,11 @@ class Elementwise(Operation):
         return _functions.error_of(self._kind, operands[0], y, element) if self._curved else abs(y) * element.unit
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`; for the recipe `far`, add the smallest normal number to it.
+        """Return the bound `error`; add the smallest normal number where the result is about as small or smaller.
 
-        A result below this number is then right even if a kernel flushes it to 0."""
-        if recipe != "far":
-            return self.error(operands)
+        Such a result is then right even if a kernel flushes it to 0."""
         smallest = {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}[self.signature.result.bits]
-        return self.error(operands) + smallest
+        return self.error(operands) + smallest * (abs(self.reference(operands)) < 2 * smallest)
 
     def library_lacks(self, library: Library) -> str | None:
         why = None if self._kind in _BINARY else _functions.library_lacks(library, self._kind)

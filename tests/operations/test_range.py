@@ -259,3 +259,15 @@ def test_a_transposition_that_clamps_flushes_or_narrows_numbers_is_reported(type
         narrow,
     ):
         assert is_reported(operation, wrong)
+
+
+@pytest.mark.parametrize("kind", ["tanh", "silu", "gelu"])
+def test_a_function_may_flush_results_below_the_smallest_normal_number_to_0(kind: str) -> None:
+    operation = OPERATIONS["elementwise"].make((1024, 256), "f16", kind=kind)
+
+    def flushed(x: Any) -> Any:
+        y = operation.reference([x])
+        return np.where(abs(y) < 2.0**-14, 0, y)
+
+    assert not is_reported(operation, flushed)
+    assert is_reported(operation, lambda x: np.where(abs(y := operation.reference([x])) < 2.0**-10, 0, y))
