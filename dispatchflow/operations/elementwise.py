@@ -150,7 +150,8 @@ class Elementwise(Operation):
 
         Such a result is then right even if a kernel flushes it to 0."""
         smallest = {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}[self.signature.result.bits]
-        return self.error(operands) + smallest * (abs(self.reference(operands)) < 2 * smallest)
+        bound: Array = self.error(operands) + smallest * (abs(self.reference(operands)) < 2 * smallest)
+        return bound
 
     def library_lacks(self, library: Library) -> str | None:
         why = None if self._kind in _BINARY else _functions.library_lacks(library, self._kind)
