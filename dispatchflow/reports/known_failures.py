@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dispatchflow.cases.known_failures import WORD, version_of
 from dispatchflow.reports.summary import VALUE
-from dispatchflow.reports.verdicts import NUMBER, naming
+from dispatchflow.reports.verdicts import COUNTED, NUMBER, naming
 
 if TYPE_CHECKING:
     from dispatchflow.engine.state import CaseState
@@ -55,10 +55,11 @@ def _entry(stage: str, message: str, cases: Sequence[tuple[str, str]], toolchain
 def pattern(reason: str) -> str:
     """Return a regular expression that matches a reason, whatever SSA values and numbers are in it.
 
-    If the text before the first SSA value is long enough to identify the error, the expression ends there."""
+    The pattern of one wrong element matches several wrong elements too, and the reverse. If the text before the first
+    SSA value is long enough to identify the error, the expression ends there."""
     text = naming(reason)
     parts = ([_escaped(each) for each in NUMBER.split(part)] for part in VALUE.split(text))
-    return ".*".join(r"[-+.,\w]+".join(part) for part in parts)
+    return COUNTED.sub(r"\1s?\2 (is|are) wrong", ".*".join(r"[-+.,\w]+".join(part) for part in parts))
 
 
 def _escaped(text: str) -> str:

@@ -37,6 +37,9 @@ _QUOTED = re.compile(r'(?<=: )"[\w.]+"')  # the op in generic form, which a diag
 _DETAIL = re.compile(r"; worst at |: got ")
 NUMBER = re.compile(r"(?<![\w.'@])[-+]?(?:\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?|inf|nan)(?![\w'])")
 
+COUNTED = re.compile(r"\b(element|byte)s?\b(.*?) (?:is|are) wrong\b")
+"""The words of a message about wrong elements that are in the singular or the plural."""
+
 
 def verdict(chain: CaseState) -> str:
     """Return one of `VERDICTS` for a case."""
@@ -115,8 +118,11 @@ def _lines(judged: Sequence[tuple[str, str, CaseState]]) -> Iterator[list[str]]:
 
 
 def kind(reason: str) -> str:
-    """Return a reason without values, types and numbers, so that failures with one cause have equal texts."""
-    return " ".join(NUMBER.sub("N", VALUE.sub("", naming(reason))).split())
+    """Return a reason without values, types and numbers, so that failures with one cause have equal texts.
+
+    A single wrong element has the plural too: `N elements of result N are wrong`."""
+    text = " ".join(NUMBER.sub("N", VALUE.sub("", naming(reason))).split())
+    return COUNTED.sub(r"\1s\2 are wrong", text)
 
 
 def naming(reason: str) -> str:
