@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dispatchflow.cases.known_failures import WORD, version_of
 from dispatchflow.reports.summary import VALUE
-from dispatchflow.reports.verdicts import COUNTED, NUMBER, naming
+from dispatchflow.reports.verdicts import COUNTED, NUMBER, kind, naming
 
 if TYPE_CHECKING:
     from dispatchflow.engine.state import CaseState
@@ -49,7 +49,8 @@ def _entry(stage: str, message: str, cases: Sequence[tuple[str, str]], toolchain
         yield f'toolchain = ">={".".join(map(str, named))}"'
     yield f"stage = {_string(stage)}"
     yield f"message = {_string(message)}"
-    yield f"reason = {_string(' '.join(cases[0][1].split())[:_REASON_LENGTH])}"
+    # The reason is printed for all cases of the entry, so it has no values or numbers, which may differ between cases.
+    yield f"reason = {_string(kind(cases[0][1])[:_REASON_LENGTH])}"
 
 
 def pattern(reason: str) -> str:

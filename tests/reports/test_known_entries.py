@@ -1,6 +1,8 @@
 """A failure's message becomes a pattern, or a kind without values and numbers."""
 
 import re
+import tomllib
+from types import SimpleNamespace
 
 import pytest
 
@@ -36,3 +38,18 @@ def test_a_kind_is_without_values_and_numbers():
     assert verdicts.kind(f"{ILLEGAL}%0 = x") == ILLEGAL.rstrip()
     for count in ("4 elements of result 0 are", "1 element of result 0 is"):
         assert verdicts.kind(f"{count} wrong; worst at [1]: got 3, expected 4") == "N elements of result N are wrong"
+
+
+def failing(name, why, stage="verify"):
+    failure = SimpleNamespace(stage=stage, why=why)
+    return SimpleNamespace(case=SimpleNamespace(name=name), failure=failure)
+
+
+def test_the_reason_of_an_entry_holds_for_each_of_its_cases():
+    many, one = (
+        "11 elements of result 0 are wrong; worst at [0]: got 4.76",
+        "1 element of result 0 is wrong; worst at [2]",
+    )
+    (entry,) = tomllib.loads(known_failures.entries([failing("a", many), failing("b", one)], "3.13.0"))["known_failure"]
+    assert entry["match"]["case"] == ["a", "b"]
+    assert entry["reason"] == "N elements of result N are wrong"
