@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from dispatchflow.cases.known_failures import WORD, version_of
+from dispatchflow.cases.known_failures import WORD, KnownFailure, parse, version_of
+from dispatchflow.errors import SpecError
 from dispatchflow.reports.summary import VALUE
 from dispatchflow.reports.verdicts import COUNTED, NUMBER, kind, naming
 
@@ -20,37 +23,102 @@ HEAD = "# Written by `doit known write=`"
 _REGRESSION = re.compile(r"regression: passed with \S+; ")
 _REASON_LENGTH = 200
 
+_Kind = tuple[str, str, str]
+"""The words of an entry that its cases share: toolchain, stage and message."""
 
-def entries(failed: Sequence[CaseState], toolchain: str) -> str:
-    """Return a TOML text with an entry for each kind of failure; an entry lists the cases that have it.
 
-    `failed` are cases that failed with the release `toolchain`, such as `3.12.0`. An entry covers this and later
-    releases, but not older ones: if a case passed with a covered release, its failure is reported as a regression.
-    If `toolchain` is a date, or another text that is no version, an entry covers all releases."""
-    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
+def entries(
+    failed: Sequence[CaseState], toolchain: str, old: Sequence[KnownFailure], selected: Sequence[CaseState]
+) -> tuple[str, int]:
+    """Return a pair: a TOML text with entries, and how many cases of old entries are kept in it.
+
+    The text has an entry for each kind of failure; an entry lists the cases that have it. It covers the release
+    `toolchain` and later ones, but not older ones: if a case passed with a covered release, its failure is reported as
+    a regression. If `toolchain` is a date, or another text that is no version, an entry covers all releases.
+
+    Args:
+        failed: the cases to write entries for.
+        toolchain: the release with which they failed, such as `3.12.0`.
+        old: the entries of the file that the text replaces. A case of an entry is kept if it is not selected, or if it
+            neither failed nor passed the entry's stage.
+        selected: all selected cases.
+    """
+    bounds = _bounds(toolchain)
+    now: dict[str, _Kind] = {}
+    reasons = {_kind_of(entry): entry.reason for entry in old}
     for chain in failed:
         assert chain.failure is not None
-        reason = _REGRESSION.sub("", chain.failure.why)
-        groups.setdefault((chain.failure.stage, pattern(reason)), []).append((chain.case.name, reason))
-    head = f"{HEAD} with IREE {toolchain}; a later `write=` to this file replaces it."
-    return (
-        "\n".join([head, *(line for found, cases in groups.items() for line in _entry(*found, cases, toolchain))])
-        + "\n"
-    )
+        why = _REGRESSION.sub("", chain.failure.why)
+        now[_exact(chain.case.name)] = found = (bounds, chain.failure.stage, pattern(why))
+        # The reason is printed for all cases of the entry, so it has no values or numbers, which may differ.
+        reasons.setdefault(found, kind(why)[:_REASON_LENGTH])
+    states = {_exact(chain.case.name): chain for chain in selected}
+    groups: dict[_Kind, dict[str, None]] = {}
+    kept = 0
+    for entry in old:  # first, so that entries and cases keep their order in the file
+        for name in _names(entry):
+            unknown = not _tried(states.get(name), entry.stage)
+            kept += unknown
+            if unknown or now.get(name) == _kind_of(entry):
+                groups.setdefault(_kind_of(entry), {})[name] = None
+    for name, found in now.items():
+        groups.setdefault(found, {})[name] = None
+    head = f"{HEAD} with IREE {toolchain}; a later `write=` to this file updates it."
+    lines = [head, *(line for found, names in groups.items() for line in _entry(found, names, reasons[found]))]
+    return "\n".join(lines) + "\n", kept
 
 
-def _entry(stage: str, message: str, cases: Sequence[tuple[str, str]], toolchain: str) -> Iterator[str]:
-    named = version_of(toolchain)
+def _entry(common: _Kind, names: Iterable[str], reason: str) -> Iterator[str]:
+    toolchain, stage, message = common
     yield f"\n[[{WORD}]]"
     yield "match.case = ["
-    yield from (f"  {_string(_exact(name))}," for name, _ in cases)
+    yield from (f"  {_string(name)}," for name in names)
     yield "]"
-    if (2,) < named < (999,):  # a version that is a date or no number gives no bound
-        yield f'toolchain = ">={".".join(map(str, named))}"'
+    if toolchain:
+        yield f"toolchain = {_string(toolchain)}"
     yield f"stage = {_string(stage)}"
     yield f"message = {_string(message)}"
-    # The reason is printed for all cases of the entry, so it has no values or numbers, which may differ between cases.
-    yield f"reason = {_string(kind(cases[0][1])[:_REASON_LENGTH])}"
+    yield f"reason = {_string(reason)}"
+
+
+def _bounds(toolchain: str) -> str:
+    """Return the bounds that hold for a release and later ones; none for a date or another text."""
+    named = version_of(toolchain)
+    return f">={'.'.join(map(str, named))}" if (2,) < named < (999,) else ""
+
+
+def _kind_of(entry: KnownFailure) -> _Kind:
+    return entry.toolchain, entry.stage, entry.message.pattern
+
+
+def _names(entry: KnownFailure) -> tuple[str, ...]:
+    ((_, names),) = entry.match
+    return names
+
+
+def _tried(chain: CaseState | None, stage: str) -> bool:
+    """Return whether a case, if it is selected, failed or passed the stage."""
+    return chain is not None and (chain.failure is not None or chain.made(stage))
+
+
+def old_entries(text: str, path: PurePath) -> list[KnownFailure]:
+    """Return the entries of a file that was written before; `path` is its path, for messages.
+
+    Raises:
+        SpecError: the file has something else, which would be lost if the file were written again.
+    """
+    other = f"write={path} has something else in it"
+    if not text.startswith(HEAD):
+        raise SpecError(other, {"begins otherwise than": f"{HEAD} …"}, "Name a new file, specs/known.toml.")
+    try:
+        words = sorted(set(tomllib.loads(text)) - {WORD})
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"write={path} is not TOML", {"found": error}, "Correct or remove this file.") from error
+    found = parse(text, path)
+    words += [entry.place for entry in found if entry.some or [word for word, _ in entry.match] != ["case"]]
+    if words:
+        raise SpecError(other, {"found": words[0]}, "Move this to another file in specs/.")
+    return found
 
 
 def pattern(reason: str) -> str:

@@ -2,10 +2,12 @@
 
 import re
 import tomllib
+from pathlib import PurePath
 from types import SimpleNamespace
 
 import pytest
 
+from dispatchflow.errors import SpecError
 from dispatchflow.reports import known_failures, verdicts
 
 ILLEGAL = "compile failed: failed to legalize operation 'torch.operator' that was explicitly marked illegal: "
@@ -40,9 +42,10 @@ def test_a_kind_is_without_values_and_numbers():
         assert verdicts.kind(f"{count} wrong; worst at [1]: got 3, expected 4") == "N elements of result N are wrong"
 
 
-def failing(name, why, stage="verify"):
-    failure = SimpleNamespace(stage=stage, why=why)
-    return SimpleNamespace(case=SimpleNamespace(name=name), failure=failure)
+def chain(name, why=None, stage="verify", passed=False):
+    """Return the state of a case that failed at a stage, passed all stages, or was not tried."""
+    failure = SimpleNamespace(stage=stage, why=why) if why else None
+    return SimpleNamespace(case=SimpleNamespace(name=name), failure=failure, made=lambda stage: passed)
 
 
 def test_the_reason_of_an_entry_holds_for_each_of_its_cases():
@@ -50,6 +53,46 @@ def test_the_reason_of_an_entry_holds_for_each_of_its_cases():
         "11 elements of result 0 are wrong; worst at [0]: got 4.76",
         "1 element of result 0 is wrong; worst at [2]",
     )
-    (entry,) = tomllib.loads(known_failures.entries([failing("a", many), failing("b", one)], "3.13.0"))["known_failure"]
+    text, _ = known_failures.entries([chain("a", many), chain("b", one)], "3.13.0", (), ())
+    (entry,) = tomllib.loads(text)["known_failure"]
     assert entry["match"]["case"] == ["a", "b"]
     assert entry["reason"] == "N elements of result N are wrong"
+
+
+def test_a_file_written_again_keeps_the_cases_about_which_nothing_new_is_known():
+    crash, wrong = "compile failed: crash", "2 elements of result 0 are wrong"
+    failed = [chain(name, crash, "compile") for name in ("fixed", "other", "away")]
+    failed += [chain("[still]", wrong), chain("untried", wrong), chain("changes", wrong)]
+    first, kept = known_failures.entries(failed, "3.13.0", (), failed)
+    assert kept == 0
+
+    selected = [chain("fixed", passed=True), chain("[still]", wrong), chain("untried"), chain("changes", crash, "emit")]
+    again = [chain for chain in selected if chain.failure]
+    text, kept = known_failures.entries(
+        again, "3.13.0", known_failures.old_entries(first, PurePath("k.toml")), selected
+    )
+    assert kept == 3
+    cases = [(entry["stage"], entry["match"]["case"]) for entry in tomllib.loads(text)["known_failure"]]
+    assert cases == [
+        ("compile", ["other", "away"]), ("verify", ["[[]still]", "untried"]), ("emit", ["changes"])
+    ]  # fmt: skip
+    assert known_failures.entries(failed, "3.13.0", known_failures.old_entries(first, PurePath()), failed)[0] == first
+
+
+ENTRY = "\n[[known_failure]]\nmatch = 'a'\nstage = 'emit'\nmessage = 'x'\nreason = 'y'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (ENTRY, "begins otherwise than"),
+        (f"{known_failures.HEAD}{ENTRY}some = true\n", "k.toml:2, known_failure"),
+        (f"{known_failures.HEAD}{ENTRY.replace('match =', 'match.target =')}", "k.toml:2, known_failure"),
+        (f"{known_failures.HEAD}{ENTRY}[[sweep]]\n", "sweep"),
+        (f"{known_failures.HEAD}\n[[known", "is not TOML"),
+    ],
+)
+def test_a_file_with_something_that_would_be_lost_is_not_replaced(text, said):
+    assert known_failures.old_entries(f"{known_failures.HEAD}{ENTRY}", PurePath("k.toml"))
+    with pytest.raises(SpecError, match=said):
+        known_failures.old_entries(text, PurePath("k.toml"))

@@ -13,7 +13,6 @@ from dispatchflow.cli.commands._base import QueryCommand
 from dispatchflow.cli.output import unwritable
 from dispatchflow.cli.selection import Selection
 from dispatchflow.engine.state import CaseState
-from dispatchflow.errors import SpecError
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.stages import STAGES
 
@@ -41,17 +40,16 @@ class KnownCommand(QueryCommand):
 def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
     """Write a file of known failures whose entries cover the failing selected cases; return a message.
 
-    Cases of a library are left out, and so are cases that an entry of another file covers.
+    Cases of a library are left out, and so are cases that an entry of another file covers. Entries that the file has
+    for other cases are kept.
 
     Raises:
-        SpecError: the file exists and this command did not write it, or it cannot be written.
+        SpecError: the file exists and this command did not write all of it, or it cannot be written.
     """
     from dispatchflow.reports import known_failures
 
     try:
-        if path.exists() and not path.read_text(encoding="utf-8").startswith(known_failures.HEAD):
-            facts = {"begins otherwise than": f"{known_failures.HEAD} …"}
-            raise SpecError(f"write={path} has something else in it", facts, "Name a new file, specs/known.toml.")
+        old = known_failures.old_entries(path.read_text(encoding="utf-8"), path) if path.exists() else []
         own = path.resolve()
         chains = workspace.chains(list(selection.last_stage()))
         failed = [
@@ -60,10 +58,14 @@ def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
             if chain.failure is not None and chain.case.library is None
             if chain.known is None or _file_of(chain.known, workspace.root) == own
         ]
-        path.write_text(known_failures.entries(failed, workspace.toolchain.version), encoding="utf-8")
+        text, kept = known_failures.entries(failed, workspace.toolchain.version, old, chains)
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise unwritable(path, error, "write") from error
-    return f"{units.count(len(failed), 'failure')} written to {path}; each run reads the entries of files in specs/"
+    said = f"{units.count(len(failed), 'failure')} written to {path}"
+    if kept:
+        said += f", which keeps {units.count(kept, 'failure')} of cases that are not selected or not tried"
+    return f"{said}; each run reads the entries of files in specs/"
 
 
 def _file_of(entry: KnownFailure, root: Path) -> Path:
