@@ -55,6 +55,8 @@ def test_current_failures_are_written_as_known_failures_and_a_fix_is_reported(tm
     assert sorted(entry["stage"] for entry in entries) == ["emit", "verify", "verify"]
     some = project.doit("known", "suite=suite/wrong", "threads=1", "write=specs/known.toml").out
     assert "1 failure written to specs/known.toml, which keeps 2 failures of cases that are not selected" in some
+    assert some.endswith("each run reads the entries of files in specs/\n")
+    assert "it must be a .toml file in specs/\n" in project.doit("known", *words, "write=known.toml").out
     again = project.doit(*words, "verify")
     assert again.code == 0 and "3 known failures" in again.out, str(again)
     (tmp_path / "suite/odd_flag/run_module_io_flags.txt").write_text(suite_folders.FLAGS)

@@ -12,6 +12,7 @@ from dispatchflow.cases.known_failures import KnownFailure
 from dispatchflow.cli.commands._base import QueryCommand
 from dispatchflow.cli.output import unwritable
 from dispatchflow.cli.selection import Selection
+from dispatchflow.cli.variables import VARIABLES
 from dispatchflow.engine.state import CaseState
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.stages import STAGES
@@ -33,7 +34,8 @@ class KnownCommand(QueryCommand):
         if out := workspace.values.get("write"):
             print(_write(workspace, selection, Path(out)))
         else:
-            print("\n".join(_known_failures(workspace, selection)))
+            selected = bool(args) or any(VARIABLES[word].group == "cases" for word in workspace.values)
+            print("\n".join(_known_failures(workspace, selection, every=not selected)))
         return 0
 
 
@@ -65,7 +67,9 @@ def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
     said = f"{units.count(len(failed), 'failure')} written to {path}"
     if kept:
         said += f", which keeps {units.count(kept, 'failure')} of cases that are not selected or not tried"
-    return f"{said}; each run reads the entries of files in specs/"
+    if own.parent == (workspace.root / "specs").resolve() and own.suffix == ".toml":
+        return f"{said}; each run reads the entries of files in specs/"
+    return f"{said}; to be read by each run, it must be a .toml file in specs/"
 
 
 def _file_of(entry: KnownFailure, root: Path) -> Path:
@@ -75,11 +79,12 @@ def _file_of(entry: KnownFailure, root: Path) -> Path:
     return (root / entry.place.rpartition(", ")[0].rpartition(":")[0]).resolve()
 
 
-def _known_failures(workspace: Workspace, selection: Selection) -> Iterator[str]:
+def _known_failures(workspace: Workspace, selection: Selection, every: bool) -> Iterator[str]:
     """Yield the lines of `doit known`: each entry for this IREE release, and the cases that it covers.
 
     An entry describes a known failure. For each entry, the lines count the selected cases that it covers by outcome:
-    failed as the entry says, failed in another way, passed the entry's stage, or not tried."""
+    failed as the entry says, failed in another way, passed the entry's stage, or not tried. Entries that cover no
+    selected case are left out, unless `every` is true."""
     entries, last = workspace.known.entries, selection.last_stage()
     counts = {id(entry): Counter[str]() for entry in entries}
     for chain in workspace.chains(list(last)):
@@ -87,13 +92,17 @@ def _known_failures(workspace: Workspace, selection: Selection) -> Iterator[str]
             counts[id(entry)][_status_of(chain, entry)] += 1
     for entry in sorted(entries, key=lambda entry: -counts[id(entry)].total()):
         found = counts[id(entry)]
+        if not (found or every):
+            break  # these entries come last
         said = ", ".join(f"{found[word]} {word}" for word in _STANDINGS if found[word])
         yield f"{units.count(found.total(), 'case')}{': ' if said else ''}{said}"
         yield f"  {entry.reason}"
         releases = f" with IREE {entry.toolchain}" if entry.toolchain else ""
         yield f"  {entry.stage}{releases}, {'some of ' if entry.some else ''}{entry.matched}: {entry.message.pattern}"
         yield f"  {entry.place}"
-    yield f"{len(entries)} entries; {units.count(len(last), 'case')} selected"
+    idle = 0 if every else sum(not found for found in counts.values())
+    left = f", {idle} of them left out because they cover no selected case" if idle else ""
+    yield f"{len(entries)} entries{left}; {units.count(len(last), 'case')} selected"
 
 
 def _status_of(chain: CaseState, entry: KnownFailure) -> str:
