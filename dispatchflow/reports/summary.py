@@ -20,6 +20,7 @@ from dispatchflow.reports.table import aligned
 from dispatchflow.stages import MEASURED, NAMED
 
 MAX_SHOWN = 50
+ALL = "`doit report stage=verify` with the same words shows all"
 _SHOWN_REASONS = 20
 
 _HEADER = ["case", "verification", "median", "±here", "±", "GFLOP/s", "GB/s", "peak", "applied", "state"]
@@ -195,7 +196,7 @@ def summary(
     failed = standing.get("failed", [])
     earlier = "" if in_vain or broken or stale else " in an earlier run"
     lines += _by_reason(f"failed{earlier}", {row["case"]: row["reason"] for row in failed})
-    lines += _by_reason("measuring again failed, the earlier measurement stands", stale)
+    lines += _by_reason("measuring again failed, the earlier measurement stands", stale, "the lines above show all")
     unrecorded = sorted(set(broken) - {row["case"] for row in failed})
     if unrecorded:
         lines.append(f"failed: an exception in dispatchflow, shown above ({_example(unrecorded[0], len(unrecorded))})")
@@ -205,7 +206,7 @@ def summary(
         lines.append(f"logs and inputs {where}; retry=yes tries recorded failures again")
     known = standing.get("known failure", [])
     lines += _by_reason("known failure", {row["case"]: row["known_failure"] for row in known})
-    lines += _by_reason("no longer fails", fixed)
+    lines += _by_reason("no longer fails", fixed, "`doit known` with the same words shows all")
     absent = Counter(row["reason"] for row in standing.get("no device", ()))
     lines += [f"no device: {reason} ({units.count(n, 'case')}, not run)" for reason, n in absent.items()]
     # The table has only a word for a verdict, and `verify` prints no table, so reasons are listed here. If there are
@@ -223,7 +224,7 @@ def summary(
     doubted = [f"{row['verification']}: {row['case']}: {row['reason']}" for row in called if _doubted(row)]
     lines += doubted[:_SHOWN_REASONS]
     if len(doubted) > _SHOWN_REASONS:
-        lines.append(f"and {len(doubted) - _SHOWN_REASONS} more; {_ALL}")
+        lines.append(f"and {len(doubted) - _SHOWN_REASONS} more; {ALL}")
     timed = [row for row in rows if asked.get(row["case"], "profile") in MEASURED]
     unsteady = {status: [row for row in timed if row["status"] == status] for status in ("suspect", "noisy")}
     suspect = [f"suspect: {row['case']}: {row['reason']}" for row in unsteady["suspect"]]
@@ -253,10 +254,10 @@ def summary(
     return "\n".join(lines)
 
 
-def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
+def _by_reason(what: str, reasons: Mapping[str, str], rest_by: str = ALL) -> Iterator[str]:
     """Yield one line per kind of reason, the most frequent first, and one line for the rest.
 
-    `what` is the beginning of each line; `reasons` is case → reason."""
+    `what` is the beginning of each line; `reasons` is case → reason; `rest_by` says what shows the rest."""
     first: dict[str, tuple[str, str]] = {}
     for name, reason in reasons.items():
         first.setdefault(_kind(reason), (name, reason))
@@ -265,7 +266,7 @@ def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
         name, reason = first[kind]
         yield f"{what}: {reason} ({_example(name, n)})"
     if rest := kinds[_SHOWN_REASONS:]:
-        yield f"{what}: {len(rest)} other reasons ({units.count(sum(n for _, n in rest), 'case')}); {_ALL}"
+        yield f"{what}: {len(rest)} other reasons ({units.count(sum(n for _, n in rest), 'case')}); {rest_by}"
 
 
 VALUE = re.compile(r"%[\w$.#:-]+(?: = )?|<[^<>]*(?:<[^<>]*>[^<>]*)*>|(?<=\")\(.*?(?:\)|…|$)")
@@ -289,8 +290,6 @@ def _doubted(row: Mapping[str, Any]) -> bool:
         return False
     return row["verification"] == "mistrusted" or bool(re.search("stateful: |not deterministic: ", row["reason"] or ""))
 
-
-_ALL = "`doit report columns=case,status,verification,reason` shows all"
 
 _DONE = dict(zip(NAMED, ("emitted", "compiled", "verified", "measured", "with sites found"), strict=True))
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dispatchflow.cases.module import Module
-from dispatchflow.reports.summary import VALUE
+from dispatchflow.reports.summary import ALL, VALUE
 from dispatchflow.reports.table import aligned
 from dispatchflow.results.status import reason_of, verification_of
 
@@ -113,8 +113,7 @@ def _lines(judged: Sequence[tuple[str, str, CaseState]]) -> Iterator[list[str]]:
             example = next(chain.case.name for found, chain in members if found == why)
             yield [word, f"{n:,}", why if len(why) < _REASON_LENGTH else f"{why[:_REASON_LENGTH]}…", example]
         if rest := kinds[_SHOWN_REASONS:]:
-            more = "`doit report stage=verify` with the same words shows all"
-            yield [word, f"{sum(n for _, n in rest):,}", f"{len(rest)} other reasons; {more}", ""]
+            yield [word, f"{sum(n for _, n in rest):,}", f"{len(rest)} other reasons; {ALL}", ""]
 
 
 def kind(reason: str) -> str:

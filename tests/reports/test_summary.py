@@ -146,4 +146,22 @@ def test_failures_of_one_cause_are_one_line_and_hidden_reasons_are_counted():
     lines = [line for line in summary.summary({}, set(), rows, [], [], 9).splitlines() if line.startswith("failed: ")]
     assert lines[0] == f"failed: {sums[0]} (5 cases, such as c0)"
     left = 25 - (len(lines) - 2)
-    assert lines[-1].startswith(f"failed: {left} other reasons ({left} cases); `doit report columns=")
+    assert lines[-1] == f"failed: {left} other reasons ({left} cases); {summary.ALL}"
+
+
+def test_hidden_reasons_are_shown_by_a_command_that_knows_them():
+    """Only measured cases have the rows that `doit report` shows without `stage=verify`."""
+    reasons = {f"c{n}": f"reason {chr(97 + n)}" for n in range(25)}
+    failed = [row(name, status="failed", reason=reason) for name, reason in reasons.items()]
+    known = [row(name, status="known failure", known_failure=reason) for name, reason in reasons.items()]
+    text = summary.summary({}, set(), [*failed, *known], [], [], 9, fixed=reasons, stale=reasons)
+    shown = {
+        line.partition(":")[0]: line.partition("; ")[2] for line in text.splitlines() if " other reasons (" in line
+    }
+    verdicts = "`doit report stage=verify` with the same words shows all"
+    assert shown == {
+        "failed": verdicts,
+        "known failure": verdicts,
+        "no longer fails": "`doit known` with the same words shows all",
+        "measuring again failed, the earlier measurement stands": "the lines above show all",
+    }
