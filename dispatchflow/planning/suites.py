@@ -169,7 +169,7 @@ def _matching(pattern: str, place: Location, read: Read) -> list[str]:
         found = [folder for folder in found if _is_test(folder, read)]
     if found:
         return found
-    facts = {"spec": place.at("suite"), "found": pattern}
+    facts = {"spec": place.at("suite"), "given": pattern}
     raise SpecError(
         "no folder of a suite matches", facts, f"{place.paths('suite')} onnx/node/* is each folder in onnx/node."
     )
