@@ -146,7 +146,7 @@ class Elementwise(Operation):
         return _functions.error_of(self._kind, operands[0], y, element) if self._curved else abs(y) * element.unit
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`; add the smallest normal number where the result is about as small or smaller.
+        """Return the bound `error`, plus the smallest normal number where the result is about as small.
 
         Such a result is then right even if a kernel flushes it to 0."""
         smallest = {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}[self.signature.result.bits]
