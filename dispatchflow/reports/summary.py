@@ -194,7 +194,8 @@ def summary(
     for row in rows:
         standing.setdefault(row["status"], []).append(row)
     failed = standing.get("failed", [])
-    earlier = "" if in_vain or broken or stale else " in an earlier run"
+    now = in_vain or broken or stale or any(row["case"] in fresh for row in failed)
+    earlier = "" if now else " in an earlier run"
     lines += _by_reason(f"failed{earlier}", {row["case"]: row["reason"] for row in failed})
     lines += _by_reason("measuring again failed, the earlier measurement stands", stale, "the lines above show all")
     unrecorded = sorted(set(broken) - {row["case"] for row in failed})

@@ -27,6 +27,15 @@ def test_summary_counts_what_was_made_and_gives_each_reason_once():
     ]
 
 
+def test_a_case_that_failed_after_a_stage_of_this_run_did_not_fail_in_an_earlier_run():
+    rows = [row("f", status="failed", reason="no public function 'mian'; the file has main")]
+    told = [summary.summary({"emit": len(fresh)}, fresh, rows, [], []).splitlines() for fresh in ({"f"}, set())]
+    assert [(lines[0].partition(":")[0], lines[-1]) for lines in told] == [
+        ("failed", "1 case: 1 failed; 1 emitted in "),
+        ("failed in an earlier run", "1 case: nothing to do (1 failed in an earlier run) in "),
+    ]
+
+
 def test_half_of_an_interval_is_shown_up_to_a_hundred_percent():
     def shown(low, high):
         return summary.half(row("a", median_ns=100.0, ci_low_ns=low, ci_high_ns=high), "ci_low_ns", "ci_high_ns")

@@ -98,6 +98,19 @@ def test_an_odd_file_does_not_stop_the_others_and_each_has_its_reason(tmp_path):
 
 
 @pytest.mark.iree
+def test_a_function_that_the_file_lacks_failed_in_this_run_and_not_in_an_earlier_one(tmp_path):
+    project = Project.make(tmp_path, sweep(**MODULE, file="right.mlir"))
+    text = DOUBLED.format(sizes=8)
+    (tmp_path / "own.mlir").write_text(text + text.replace("func.func @main", "func.func private @p"))
+
+    for told in ("1 case: 1 failed; 1 emitted in ", "1 case: nothing to do (1 failed) in "):
+        outcome = project.doit("file=own.mlir", "function=p", "threads=1", "verify")
+
+        assert outcome.code == 1 and told in outcome.out, str(outcome)
+        assert "failed: no public function 'p'; the file has main (module_own_" in outcome.out
+
+
+@pytest.mark.iree
 def test_functions_whose_names_are_no_names_of_files_are_compiled_and_repeat_by_hand(tmp_path):
     project = Project.make(tmp_path, sweep(**MODULE, file="slash.mlir"))
     text = DOUBLED.format(sizes=8)
