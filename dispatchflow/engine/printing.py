@@ -15,7 +15,7 @@ from dispatchflow.errors import ToolError
 from dispatchflow.iree import command_lines, configurations
 from dispatchflow.keys import Digest
 from dispatchflow.mlir.functions import declarations, foreign_format, module_name, stored, to_facts, without_resources
-from dispatchflow.models import onnx_nodes
+from dispatchflow.models import onnx_file, onnx_nodes
 from dispatchflow.store.entries import Record
 from dispatchflow.store.facts import Facts
 from dispatchflow.tools import processes
@@ -146,14 +146,26 @@ def _placed(program: Module, scratch: Path) -> str:
     """Write a model and its weights under the names of `provider.model_files`; return the model's name.
 
     Raises:
-        ToolError: a name leads out of the model's directory.
+        ToolError: a name leads out of the model's directory, or a file with weights is missing.
     """
     from dispatchflow.verification import module_data
 
-    if (problem := provider.misplaced(program)) is not None:
+    if (problem := provider.misplaced(program) or missing_weights(program)) is not None:
         raise ToolError(problem)
     files = provider.model_files(program)
     for name, file in files.items():
         (scratch / name).parent.mkdir(parents=True, exist_ok=True)
         (scratch / name).write_bytes(module_data.content(file))
     return next(iter(files))
+
+
+def missing_weights(program: Module) -> str | None:
+    """Return an error if a file with weights of a model was not found; None if all were found."""
+    from dispatchflow.verification import module_data
+
+    model, found = PurePath(program.source.path).name, {path for path, _ in program.objects}
+    for path, tensor in onnx_file.weight_files(module_data.content(program.source)).items():
+        if path not in found:
+            problem = f"cannot import {model}: its data file {path}, with tensor '{tensor}', is missing or unreadable"
+            return f"{problem}; keep it beside {model}, at this path relative to it"
+    return None

@@ -16,7 +16,7 @@ _GRAPH = 7  # of a model
 _NODE, _NAME, _INITIALIZER = 1, 2, 5  # of a graph
 _ATTRIBUTE = 5  # of a node
 _TENSORS, _GRAPHS = (5, 10), (6, 11)  # of an attribute
-_EXTERNAL = 13  # of a tensor
+_TENSOR_NAME, _EXTERNAL = 8, 13  # of a tensor
 _KEY, _VALUE = 1, 2  # of an entry of external data
 
 
@@ -28,12 +28,19 @@ def function(content: bytes) -> str:
     return ENTRY
 
 
-def weight_files(content: bytes) -> list[str]:
-    """Return the files with the model's external data, as paths relative to the model's folder."""
+def weight_files(content: bytes) -> dict[str, str]:
+    """Return path → the name of a tensor in it, for each file with external data of the model.
+
+    The paths are relative to the model's folder."""
+    found: dict[str, str] = {}
     if b"location" not in content:  # this search takes some ms, reading every node takes seconds
-        return []
-    graphs = _of(memoryview(content), _GRAPH)
-    return list(dict.fromkeys(name for graph in graphs for tensor in _tensors(graph) for name in _locations(tensor)))
+        return found
+    for graph in _of(memoryview(content), _GRAPH):
+        for tensor in _tensors(graph):
+            for path in _locations(tensor):
+                name = next(_of(tensor, _TENSOR_NAME), memoryview(b""))
+                found.setdefault(path, bytes(name).decode(errors="replace"))
+    return found
 
 
 def _tensors(graph: memoryview) -> Iterator[memoryview]:

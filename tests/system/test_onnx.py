@@ -90,7 +90,7 @@ def test_weights_in_a_file_of_their_own_are_tracked_by_content(tmp_path):
     (tmp_path / "specs/net.bin").unlink()
     outcome = project.doit("verify")
     assert outcome.code == 1
-    assert "cannot import net.onnx: " in outcome.out and "net.bin" in outcome.out
+    assert "cannot import net.onnx: its data file net.bin, with tensor '" in outcome.out, str(outcome)
 
 
 def test_an_error_in_a_model_is_reported_in_one_line(tmp_path):
