@@ -190,7 +190,7 @@ def sweep(table: Mapping[str, Any], where: str, read: Read = _NO_FILES, replaced
         axes |= _operation_axes(words, program, place)
     else:
         of_library = words.reference in (None, ONNXRUNTIME)
-        reference = [] if of_library else sweep_words.targets(words.reference, at("reference"))
+        reference = [] if of_library else sweep_words.targets(words.reference, at("reference"), [ONNXRUNTIME])
         if len(reference) > 1:
             facts = {"spec": at("reference"), "found": words.reference}
             raise SpecError("there are several references", facts, "A module is compared with one target.")

@@ -77,21 +77,26 @@ def has_gap(value: Any) -> bool:
     return any(isinstance(item, str) and re.search(r"^\s*,|,\s*,|,\s*$", item) for item in items)
 
 
-def chosen(words: Sequence[str], known: Mapping[str, T], what: str, place: str) -> tuple[T, ...]:
+def chosen(
+    words: Sequence[str], known: Mapping[str, T], what: str, place: str, also: Sequence[str] = ()
+) -> tuple[T, ...]:
+    """Return the values of these words.
+
+    `also` has words that the caller handles itself; errors name them too."""
     for word in words:
         if word not in known:
             raise SpecError(
                 f"unknown {what} '{word}'",
-                {"spec": place, "known": ", ".join(known)},
-                HINTS.get(word) or suggestion(word, known),
+                {"spec": place, "known": ", ".join([*also, *known])},
+                HINTS.get(word) or suggestion(word, [*also, *known]),
             )
     return tuple(dict.fromkeys(known[word] for word in words))
 
 
-def targets(written: Any, place: str) -> tuple[Target, ...]:
+def targets(written: Any, place: str, also: Sequence[str] = ()) -> tuple[Target, ...]:
     words = listed(written)
     others = {word: target for word in words if (target := named_target(word))}
-    return chosen(words, {**TARGETS, **others}, "target", place)
+    return chosen(words, {**TARGETS, **others}, "target", place, also)
 
 
 def named(written: Any, known: Sequence[str], what: str, place: str) -> tuple[str, ...]:

@@ -45,6 +45,14 @@ def test_onnx_models_can_be_compared_with_onnxruntime_and_mlir_files_cannot():
     assert mlir.packages == ()
 
 
+def test_a_misspelt_reference_is_compared_with_onnxruntime_too():
+    for word, hint in (("onnxruntim", "Did you mean 'onnxruntime'?"), ("vmv", "Did you mean 'vmvx'?")):
+        with pytest.raises(SpecError, match=f"unknown target '{word}'") as error:
+            modules(reference=word)
+        assert error.value.hint == hint
+        assert error.value.facts["known"].startswith("onnxruntime, llvm-cpu, ")
+
+
 def emit(version="1.23.2", **words):
     (program,) = modules(**words)
     return module_actions.reprint(program, Digest("toolchain"), version)
