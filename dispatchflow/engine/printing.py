@@ -15,7 +15,7 @@ from dispatchflow.errors import ToolError
 from dispatchflow.iree import command_lines, configurations
 from dispatchflow.keys import Digest
 from dispatchflow.mlir.functions import declarations, foreign_format, module_name, stored, to_facts, without_resources
-from dispatchflow.models import onnx_file, onnx_nodes
+from dispatchflow.models import onnx_file, onnx_nodes, other_formats
 from dispatchflow.store.entries import Record
 from dispatchflow.store.facts import Facts
 from dispatchflow.tools import processes
@@ -47,7 +47,7 @@ def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
     else:
         content, source = module_data.content(program.source), "source.mlir"
         if (what := foreign_format(content)) is not None:
-            return False, f"{name} {what}", {}, {}
+            return False, "; ".join(filter(None, (f"{name} {what}", other_formats.hint(name)))), {}, {}
         (scratch / source).write_bytes(content)
     outcome = executor.run_compiler(command_lines.reprint_argv(printer_of(toolchain), source), scratch, None)
     if outcome.failure:

@@ -1,10 +1,13 @@
 """Files that are not modules, wrong inputs and stateful modules have a reason, and stop no other case."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from support.project import Project, sweep
 
 from dispatchflow.mlir.functions import foreign_format, stored
+from dispatchflow.models import other_formats
 
 pytest_plugins = ["support.project"]
 
@@ -35,6 +38,7 @@ STRANGE = {
     "wide.mlir": ("func.func @main() { return }".encode("utf-16"), "wide.mlir is UTF-16; MLIR is UTF-8"),
     "made.vmfb": (b"PK\x03\x04\x2d\x00", "made.vmfb is a zip archive"),
     "junk.mlir": (b"\x01\x00\x02", "junk.mlir is binary data"),
+    "net.tflite": (b"\x1c\0\0\0TFL3", "net.tflite is binary data, neither MLIR text nor MLIR bytecode; import the saved model"),
     "own.mlir": (b"func.func private @p() { return }", "no public function 'main'; the file has none"),
     "typo.mlir": (b"func.func @main() -> tensor<4xf32> {\n  nonsense\n}\n", "cannot read typo.mlir: 2:3: custom op 'nonsense'"),
 }  # fmt: skip
@@ -47,9 +51,18 @@ def test_a_file_that_is_not_mlir_is_named_by_its_format(name):
     assert told.startswith(f"{name} {foreign_format(content)}") or f"{name} {foreign_format(content)}".startswith(told)
 
 
+@pytest.mark.parametrize("ending", [".tflite", ".pb", ".h5", ".keras", ".pt", ".pth", ".safetensors", ".PT"])
+def test_a_network_in_another_format_has_a_way_to_mlir_that_its_page_describes(ending):
+    way, page = other_formats.hint(f"nets/net{ending}").split("; see ")
+    text = (Path(__file__).parents[2] / page).read_text()
+    assert ending.lower() in text
+    assert all(tool in text for tool in ("iree-import-tf", "doit import") if tool in way)
+
+
 def test_mlir_is_left_to_the_compiler():
     assert foreign_format(DOUBLED.format(sizes=4).encode()) is None
     assert foreign_format(b"ML\xefR\0\0") is None
+    assert other_formats.hint("nets.pt/net.mlirbc") is None
 
 
 def test_stores_of_initializers_do_not_count_as_state():

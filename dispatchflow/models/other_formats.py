@@ -1,0 +1,24 @@
+"""Say how a network in a format that is neither MLIR nor ONNX becomes an MLIR module."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+_TENSORFLOW = "iree-import-tf imports a TensorFlow saved model"
+_KERAS = f"save the network as a saved model: {_TENSORFLOW}"
+_TORCH = "doit import file=net.py:make exports the PyTorch module that your function make returns"
+_WAYS = {
+    ".tflite": f"import the saved model that it was made from: {_TENSORFLOW}",
+    ".pb": _TENSORFLOW,
+    ".h5": _KERAS,
+    ".keras": _KERAS,
+    ".pt": _TORCH,
+    ".pth": _TORCH,
+    ".safetensors": "it has weights and no program: load it in the function that doit import calls",
+}
+
+
+def hint(name: str) -> str | None:
+    """Return how a file of this name reaches MLIR, and the page about it; None for an unknown ending."""
+    way = _WAYS.get(PurePath(name).suffix.lower())
+    return way and f"{way}; see docs/models.md"
