@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,20 @@ from dispatchflow.workload import ENTRY
 if TYPE_CHECKING:
     from dispatchflow.planning.location import Location
     from dispatchflow.planning.reading import Read
+
+_SHOWN = 10
+"""The number of functions that an error lists."""
+
+
+class NoFunction(SpecError):
+    """A function that a sweep names is missing; `public` has the functions of the file."""
+
+    def __init__(self, entry: str, public: list[str], facts: Mapping[str, object]) -> None:
+        shown = ", ".join(public[:_SHOWN]) + (f", and {len(public) - _SHOWN} more" if len(public) > _SHOWN else "")
+        super().__init__(
+            f"no public function '{entry}'", {**facts, "functions": shown or "none"}, suggestion(entry, public)
+        )
+        self.public = public
 
 
 def objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
@@ -38,7 +53,8 @@ def entries(wanted: list[str], content: bytes, name: str, place: Location, impor
     """Return the functions of a module that become cases: the wanted ones, or every public one.
 
     Raises:
-        SpecError: a wanted function is missing, or the file is bytecode and no function is named.
+        NoFunction: a wanted function is missing.
+        SpecError: the file is bytecode and no function is named.
     """
     text = "" if importer else content.decode(errors="replace")
     public = [onnx_file.function(content)] if importer else functions(text)
@@ -53,6 +69,5 @@ def entries(wanted: list[str], content: bytes, name: str, place: Location, impor
         return public
     for entry in wanted if public else ():  # for bytecode, `public` is empty and nothing can be checked
         if entry not in public and not mentions(text, entry):  # a name that the text mentions: `emit` checks it later
-            facts = {"spec": place.at("function"), "file": name, "functions": ", ".join(public)}
-            raise SpecError(f"no public function '{entry}'", facts, suggestion(entry, public))
+            raise NoFunction(entry, public, {"spec": place.at("function"), "file": name})
     return wanted

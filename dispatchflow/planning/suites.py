@@ -17,6 +17,7 @@ from dispatchflow.iree import flag_file
 from dispatchflow.iree.targets import Target
 from dispatchflow.planning import module_words
 from dispatchflow.planning.location import Location
+from dispatchflow.planning.module_files import NoFunction
 from dispatchflow.planning.module_words import Given
 from dispatchflow.planning.patterns import is_pattern
 from dispatchflow.planning.reading import Read
@@ -51,8 +52,8 @@ def modules(
     If a flag is not understood, the folder's modules have the reason in `Module.problem`, and their cases fail.
 
     Raises:
-        SpecError: no folder matches, `rtol` or `reference` is wrong, or the sweep has a word, such as `inputs`, that a
-            sweep with `suite` must not have (`_BY_FLAGS`).
+        SpecError: no folder matches, no case has the sweep's `function`, `rtol` or `reference` is wrong, or the sweep
+            has a word, such as `inputs`, that a sweep with `suite` must not have (`_BY_FLAGS`).
     """
     for word in _BY_FLAGS:
         if getattr(words, word) is not None:
@@ -63,7 +64,7 @@ def modules(
     if words.reference is not None and against is None:
         facts = {"spec": place.at("reference"), "found": words.reference}
         raise SpecError(f"{words.reference} runs ONNX models only", facts, "Name a target: vmvx, llvm-cpu, …")
-    found, lacking = list[Module](), list[Lacking]()
+    found, lacking, others = list[Module](), list[Lacking](), list[str]()
     for folder, name in _named([_matching(p, place, read) for p in module_words.listed(words.suite)]).items():
         try:
             model, flags = _test_in(folder, read)
@@ -77,7 +78,12 @@ def modules(
         try:
             found += _of_folder(folder, name, (model, flags), words, against, place, read)
         except SpecError as error:
+            others += error.public if isinstance(error, NoFunction) else []
             lacking.append(Lacking(f"module_{name}", _short(error)))
+    wanted, entries = module_words.listed(words.function), [program.entry for program in found]
+    if wanted and (entries or others) and not {*wanted} & {*entries}:
+        facts = {"spec": place.at("function"), "suite": ", ".join(module_words.listed(words.suite))}
+        raise NoFunction(wanted[0], list(dict.fromkeys(entries + others)), facts)
     return tuple(found), tuple(lacking)
 
 

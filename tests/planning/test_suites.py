@@ -102,6 +102,21 @@ def test_a_reference_is_for_folders_without_expected_results(root):
     assert {program.rtol for program in found.values()} == {"0.001"}
 
 
+def test_a_function_that_no_folder_has_is_an_error_and_one_that_some_have_selects_these(root):
+    with pytest.raises(SpecError, match="no public function 'rihgt'") as error:
+        plan_of(root, suite=("suite/node/*",), function=("rihgt",))
+    assert error.value.facts == {
+        "spec": "function= on the command line",
+        "suite": "suite/node/*",
+        "functions": "several, broken, odd_flag, right, scalar, wrong",
+    }
+    assert (error.value.hint, error.value.exit_code) == ("Did you mean 'right'?", 2)
+    plan = plan_of(root, suite=("suite/node/*",), function=("right",))
+    assert [case.operation.entry for case in plan.cases] == ["right", "several"]
+    with pytest.raises(SpecError, match="no public function 'foo'"):  # its flags name the function `several`
+        plan_of(root, suite=("suite/node/several",), function=("foo",))
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
