@@ -27,6 +27,15 @@ STAGE_DOCS = {
     SITES: "show the operations that each dispatch of a program computes, and the time that it takes",
 }
 
+STAGE_PAGES = {
+    "emit": "docs/caching.md",
+    "compile": "docs/caching.md",
+    "verify": "docs/verification.md",
+    "profile": "docs/measurement.md",
+    SITES: "docs/models.md",
+}
+"""The page of the documentation that describes each stage."""
+
 
 def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
     """Return a group task for each stage, and a task without actions for each case that is up to date.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -28,7 +28,7 @@ class Variable:
     """One variable of the command line."""
 
     group: str
-    """`cases` (which cases exist), `run` (how they run), `report` (what is shown), or a command's name."""
+    """`cases` (which exist), `run` (how they run), `report`, `stage sites`, or a command's name."""
     meaning: str
     parse: Callable[[str], Any] = str
     """Converts the text to the value; raises ValueError with the allowed values."""
@@ -212,8 +212,7 @@ _OWN: dict[str, Variable] = {
     "retry": Variable("run", "yes: try recorded failures again", _yes),
     "known_failures": Variable(
         "run",
-        "on: do not count them as failures; strict: also exit 1 if a known failure now passes; "
-        "off: count them as failures",
+        "on: do not count them as failures; strict: also exit 1 if a known failure now passes; off: count them",
         _one_of(known_failures.MODES),
     ),
     "compile_limit": Variable("run", "seconds that one compile may take", limits.seconds),
@@ -236,14 +235,14 @@ _OWN: dict[str, Variable] = {
     ),
     "dry": Variable("clean", "yes: show what would be removed, remove nothing", _yes),
     "by": Variable(
-        "sites",
+        "stage sites",
         f"add up the times of sites: {', '.join(get_args(By))}; scope is a prefix of the operations' names",
         _one_of(get_args(By)),
     ),
-    "depth": Variable("sites", "how many components of a name by=scope takes; default 1", _count),
+    "depth": Variable("stage sites", "how many components of a name by=scope takes; default 1", _count),
     "sites": Variable("extract", "numbers of sites, as doit sites:CASE shows them: 1,10, or all", _sites),
     "execution": Variable("extract", "the execution of a site in a loop to capture, from 1; default the last", _count),
-    "kernel": Variable("sites", "only sites that launch the kernel of this name, for example from a profiler"),
+    "kernel": Variable("stage sites", "only sites that launch the kernel of this name, for example from a profiler"),
     "from": Variable("phases", "the compiler's phase to begin with: flow; doit phases CASE lists them"),
     "to": Variable("phases", "the phase to end with; with from= alone, the next one"),
     "with": Variable("phases", "another case, or iree=3.12.0 for the same case: at which phase they differ, and how"),
@@ -258,11 +257,7 @@ _OWN: dict[str, Variable] = {
     "top": Variable("report", "show only the first N rows of each operation", _count),
     "columns": Variable("report", "columns to show", _words),
     "format": Variable("report", f"one of {', '.join(FORMATS)}", _one_of(FORMATS)),
-    "out": Variable(
-        "report",
-        f"write the report, what import makes or show a result, to this file; for extract or results a folder, {_FROM}",
-        _file,
-    ),
+    "out": Variable("report", f"the file to write; for extract and several results, a folder; {_FROM}", _file),
     "stage": Variable("history", "verify: the verdicts of cases, measured or not", _one_of(("verify",))),
     "write": Variable("known", f"write entries for the present failures to this file, {_FROM}", _file),
     "history": Variable("history", "yes: all rows of a case, not only the newest", _yes),
@@ -277,14 +272,18 @@ VARIABLES: dict[str, Variable] = {
 }
 
 
+def named(groups: Collection[str]) -> dict[str, Variable]:
+    """Return the variables that these words name: groups (`report`) and variables (`out`)."""
+    return {name: variable for name, variable in VARIABLES.items() if variable.group in groups or name in groups}
+
+
 def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
-    """Return name → value. `groups` names what is allowed: groups (`report`) and variables (`out`).
+    """Return name → value; `groups` names the variables that are allowed, as in `named`.
 
     Raises:
         SpecError: a variable is unknown or not taken by this command, or a value is not allowed.
     """
-    wanted = tuple(groups)
-    allowed = {name: variable for name, variable in VARIABLES.items() if variable.group in wanted or name in wanted}
+    allowed = named(tuple(groups))
     values = {}
     for name, text in raw.items():
         if name not in allowed:

@@ -15,7 +15,7 @@ ALL = (
     "cases",
     "run",
     "report",
-    "sites",
+    "stage sites",
     "extract",
     "phases",
     "annotate",

@@ -28,6 +28,9 @@ class QueryCommand(Command):  # type: ignore[misc]
     groups: tuple[str, ...] = ("cases", "run")
     """The groups of variables, and single variables, that the command accepts (`cli/variables.py`)."""
 
+    page: str
+    """The page of the documentation that describes the command."""
+
     def __init__(self, task_loader: Loader, cmds: Any = None, **rest: Any) -> None:
         super().__init__(**rest)
         self.app, self.commands = task_loader.app, cmds or {}

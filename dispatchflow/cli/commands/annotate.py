@@ -26,6 +26,7 @@ _SHOWN = 20
 
 class AnnotateCommand(QueryCommand):
     name = "annotate"
+    page = "docs/sites-alone.md"
     doc_purpose = (
         "show the hottest machine instructions of a site on this CPU, sampled with perf; "
         "usage: doit annotate CASE site=10 [top=20]"

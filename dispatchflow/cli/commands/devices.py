@@ -13,11 +13,13 @@ from dispatchflow.reports import table
 
 class DevicesCommand(QueryCommand):
     name = "devices"
+    page = "docs/targets.md"
+    groups = ("iree", *LIMITS)
     doc_purpose = "list each target with its device, or why it has none"
 
     def execute(self, params: Any, args: list[str]) -> int:
         no_words(self.name, args)
-        print(table_of(self.app.workspace(("iree", *LIMITS))))
+        print(table_of(self.app.workspace(self.groups)))
         return 0
 
 

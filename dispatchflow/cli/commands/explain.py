@@ -23,6 +23,7 @@ from dispatchflow.tools.toolchain import environment_of
 
 class ExplainCommand(QueryCommand):
     name = "explain"
+    page = "docs/caching.md"
     doc_purpose = (
         "show why a case would run or not: keys, ingredients, changes, artifacts, commands; "
         "usage: doit explain profile:CASE"

@@ -22,6 +22,7 @@ _SHOWN = 5
 
 class ExtractCommand(QueryCommand):
     name = "extract"
+    page = "docs/sites-alone.md"
     doc_purpose = "write sites of a case as modules of their own; usage: doit extract CASE [sites=1,10] out=DIR"
     groups = ("cases", "run", "sites", "limit", "execution", "out", "replay")
 

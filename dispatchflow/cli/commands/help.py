@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from dispatchflow.cli import variables
-from dispatchflow.cli.commands._base import QueryCommand
+from dispatchflow.cli import sites, variables
+from dispatchflow.cli.case_tasks import STAGE_PAGES
+from dispatchflow.cli.commands._base import QueryCommand, print_aligned
 from dispatchflow.cli.commands.list import RUN, named
 from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.stages import NAMED, SITES
+
+_SHARED = {"cases": "for cases", "run": "for runs"}
+"""The groups of variables that many commands take, which are too many to be listed for each."""
 
 
 class HelpCommand(QueryCommand):
     """Describe each word of `doit help WORD`; doit itself executes `doit help` without a word."""
 
     name = "help"
+    page = "docs/specs.md"
+    groups = ()
     doc_purpose = "explain a command, a stage, a variable or a task of your own; usage: doit help WORD"
 
     def execute(self, params: Any, args: list[str]) -> int:
@@ -23,7 +30,23 @@ class HelpCommand(QueryCommand):
             if word not in known:
                 raise SpecError(f"there is no help on '{word}'", {}, suggestion(word, known) or "doit list shows all.")
             print(f"{word}  {known[word]}")
-            for option in self.commands[word].cmd_options if word in self.commands else ():
-                short = f"-{option['short']}, " if option["short"] else ""
-                print(f"  {short}--{option['long']}  {option['help']}")
+            if word in NAMED:
+                print(f"  doit '{word}:CASE'")
+                _print_variables(("cases", "run", *(sites.VARIABLES if word == SITES else ())), STAGE_PAGES[word])
+            elif word in self.commands:
+                command = self.commands[word]
+                for option in command.cmd_options:
+                    short = f"-{option['short']}, " if option["short"] else ""
+                    print(f"  {short}--{option['long']}  {option['help']}")
+                _print_variables(command.groups, command.page)
         return 0
+
+
+def _print_variables(groups: tuple[str, ...], page: str) -> None:
+    """Print the variables that a stage or a command takes, and the page that describes it."""
+    own = variables.named([name for name in groups if name not in _SHARED])
+    if own:
+        print_aligned({f"  {name}=": variable.meaning for name, variable in own.items()})
+    if shared := [meaning for name, meaning in _SHARED.items() if name in groups]:
+        print(f"  {'also ' if own else ''}the variables {' and '.join(shared)}: doit variables")
+    print(f"  see {page}")

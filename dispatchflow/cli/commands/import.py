@@ -19,6 +19,7 @@ _DEMOTE = "--iree-input-demote-f64-to-f32=true"
 
 class ImportCommand(QueryCommand):
     name = "import"
+    page = "docs/models.md"
     doc_purpose = (
         "import a PyTorch module; usage: doit import file=gpt.py:make out=ir/gpt.mlir, "
         "where make() returns (module, arguments)"

@@ -22,6 +22,7 @@ _STANDINGS = ("as known", "otherwise", "passes", "not tried")
 
 class KnownCommand(QueryCommand):
     name = "known"
+    page = "docs/known-failures.md"
     doc_purpose = (
         "list the known failures: how many cases each covers, and how those cases ended; "
         "write=FILE writes entries for new failures"

@@ -22,6 +22,7 @@ RUN = "run"
 
 class ListCommand(QueryCommand):
     name = "list"
+    page = "docs/specs.md"
     doc_purpose = "list stages and commands; list PATTERN or list --all STAGE lists cases"
     cmd_options = (
         {"name": "all", "short": "", "long": "all", "type": bool, "default": False, "help": "every case"},

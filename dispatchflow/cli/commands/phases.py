@@ -20,6 +20,7 @@ _TOOLCHAIN = "iree="
 
 class PhasesCommand(QueryCommand):
     name = "phases"
+    page = "docs/sites-alone.md"
     doc_purpose = (
         "show the module after each compiler phase; "
         "usage: doit phases CASE [from=flow to=stream] [with=CASE2] [timing=yes] [pass=all]"

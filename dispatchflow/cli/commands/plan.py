@@ -21,6 +21,7 @@ from dispatchflow.tools.machine import cores
 
 class PlanCommand(QueryCommand):
     name = "plan"
+    page = "docs/caching.md"
     doc_purpose = "dry run: show what a run would do, why, and about how long it would take"
     cmd_options = (JOBS,)
 

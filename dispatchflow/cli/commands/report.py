@@ -13,6 +13,7 @@ from dispatchflow.stages import cases_named
 
 class ReportCommand(QueryCommand):
     name = "report"
+    page = "docs/results.md"
     doc_purpose = (
         "show rows from Parquet: sort=, top=, columns=, tags=, format=, out=; stage=verify shows verdicts of cases"
     )

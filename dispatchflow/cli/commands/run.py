@@ -37,6 +37,8 @@ class RunCommand(DoitRun):  # type: ignore[misc]
     """Execute the pending stages of the selected cases, then report all of them."""
 
     name = "run"
+    page = "docs/specs.md"
+    groups = ("cases", "run")
     doc_purpose = "build and measure what is missing, print all results"
     cmd_options = (JOBS,)
     base_options = ()

@@ -18,6 +18,7 @@ _NPY = ".npy"
 
 class ShowCommand(QueryCommand):
     name = "show"
+    page = "docs/verification.md"
     doc_purpose = "print the results of a case, right or wrong; usage: doit show CASE [out=y.npy, or out=DIR]"
     groups = ("cases", "run", "out")
 

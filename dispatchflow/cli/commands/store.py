@@ -10,6 +10,8 @@ from dispatchflow.errors import SpecError
 
 class StoreCommand(QueryCommand):
     name = "store"
+    page = "docs/caching.md"
+    groups = ("check", "clean", "cases", "iree", *LIMITS)
     doc_purpose = "show what takes the space; store check finds damage; store clean removes what is not needed"
 
     def execute(self, params: Any, args: list[str]) -> int:

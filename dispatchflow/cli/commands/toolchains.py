@@ -14,11 +14,13 @@ from dispatchflow.tools import releases, toolchain
 
 class ToolchainsCommand(QueryCommand):
     name = "toolchains"
+    page = "docs/upgrades.md"
+    groups = ("toolchains", "iree", *LIMITS)
     doc_purpose = "list the available compilers: version, revision, digest, size; remove=3.12.0 removes a fetched one"
 
     def execute(self, params: Any, args: list[str]) -> int:
         no_words(self.name, args)
-        workspace = self.app.workspace(("toolchains", "iree", *LIMITS))
+        workspace = self.app.workspace(self.groups)
         if "remove" in workspace.values:
             releases.remove(workspace.store, workspace.values["remove"])
         text, unusable = _toolchains(workspace)

@@ -32,6 +32,7 @@ _PERFETTO = ".json"
 
 class TraceCommand(QueryCommand):
     name = "trace"
+    page = "docs/sites-alone.md"
     doc_purpose = (
         "capture a Tracy trace and show its zones, or write the timeline of one call with out=net.json; "
         "usage: doit trace CASE [out=FILE] | doit trace -- python x.py | doit trace net.tracy"

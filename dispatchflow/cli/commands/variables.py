@@ -10,13 +10,15 @@ from dispatchflow.cli.commands._base import QueryCommand, no_words, print_aligne
 
 class VariablesCommand(QueryCommand):
     name = "variables"
+    page = "docs/specs.md"
+    groups = ()
     doc_purpose = "list the variables, name=value, with their meanings"
 
     def execute(self, params: Any, args: list[str]) -> int:
         no_words(self.name, args)
         variables.parse(self.app.variables, ())
         groups = {"cases": "which cases there are", "run": "how they are run", "report": "what report and best show"}
-        groups |= {"sites": "what sites shows, besides sort, top, format and out"}
+        groups |= {"stage sites": "what sites shows, besides sort, top, format and out"}
         groups |= {
             "extract": "what extract takes",
             "phases": "what phases shows",
