@@ -27,6 +27,7 @@ class ShowCommand(QueryCommand):
         from dispatchflow.reports import case_results
 
         workspace = self.app.workspace(self.groups)
+        out = _destination(workspace.values["out"]) if "out" in workspace.values else None
         case = one_case(self.app, workspace, args, self.name)
         join_users(workspace)
         device = workspace.device(case.target, case.threads)
@@ -36,10 +37,26 @@ class ShowCommand(QueryCommand):
         if verified.state == "failed":
             text += f"\nverify: {verified.why}"
         output.say_last(escaped(text))
-        if "out" in workspace.values:
-            for path in _written(Path(workspace.values["out"]), found):
+        if out is not None:
+            for path in _written(out, found):
                 output.say_last(str(path))
         return 0
+
+
+def _destination(written: str) -> Path:
+    """Return the path of `out=`: a file that ends in `.npy`, or a folder.
+
+    A new folder has no other ending, or a slash at the end, because a name such as `y.txt` was meant as a file.
+
+    Raises:
+        SpecError: the path is neither.
+    """
+    out = Path(written)
+    is_new_folder = not out.exists() and (not out.suffix or written.endswith("/"))
+    if out.suffix == _NPY or out.is_dir() or is_new_folder:
+        return out
+    hint = f"Write out=y{_NPY} for the only result, or out=DIR for all."
+    raise SpecError(f"out={written} is neither a {_NPY} file nor a folder", {}, hint)
 
 
 def _written(out: Path, results: Sequence[CallResult]) -> list[Path]:
