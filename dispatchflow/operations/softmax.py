@@ -103,31 +103,49 @@ class Softmax(Operation):
     def _stairs(self) -> tuple[int, float]:
         """The number T of stairs (see `_rising`), and the power p in the weight (t / T)**p of stair t.
 
-        If the sum is not rescaled at the first rise, it is too large by about the fraction p / T**(1 + p). T and p are
-        chosen so that this is more than the bound, to which each stair adds a rounding."""
+        There are at most n / 2 stairs. If the sum is not rescaled at the first rise, it is too large by about the
+        fraction p / T**(1 + p). T and p are chosen so that this is more than the bound, to which each stair adds a
+        rounding."""
         stairs, power = (8, 1.0) if self.signature.accumulator.bits == 16 else (512, 0.2)
-        return min(self.sizes[1], stairs), power
+        return min(max(self.sizes[1] // 2, 1), stairs), power
+
+    @property
+    def _nearest(self) -> float:
+        """The smallest distance from the maximum in a rising row: the largest one of the random inputs."""
+        return 2 * self._most
 
     def _rising(self, rows: int) -> Array:
         """Return rows in which the maximum rises in many small steps (stairs), to 0 near the end of the row.
 
         In each tile with a stair, an online softmax must rescale the sum of the earlier tiles, by a factor near one.
         All stairs have a visible weight. Therefore a tile that does not rescale is detected wherever it is, and so is a
-        kernel that rescales only if the maximum grows by much. All elements but the stairs are lower than the maximum
-        by 256. The stairs are spread over the row, and are at other places in the next row. In the first row, the last
-        stair is the last element."""
+        kernel that rescales only if the maximum grows by much. The stairs are spread over the row, and are at other
+        places in the next row. In the first row, the last stair is the last element.
+
+        About 256 to 512 other elements (half of a row that is shorter) are neighbors of stairs. They are lower than the
+        maximum by all distances from `_nearest` to 256, in mixed order and more densely where exponentials are larger.
+        An exponential that is wrong at some distance is thus detected. The first distance is 100 in f32, where
+        exponentials are subnormal. All further elements are lower by 256."""
         import numpy as np
 
         n, (stairs, power) = self.sizes[1], self._stairs
         t, row, width = np.arange(stairs), np.arange(rows)[:, None], n // stairs
         within = ((stairs - 1 - t) * (int(0.618 * width) | 1) + row * (int(0.382 * width) | 1)) % width
-        x = np.full((rows, n), -256.0)
-        x[row, (t + 1) * n // stairs - 1 - within] = power * np.log((t + 1) / stairs)
+        x, end = np.full((rows, n), -256.0), (t + 1) * n // stairs - 1
+        beside = min(width - 1, max(256 // stairs, 1))
+        for i in range(beside):
+            place = (0.55 + ((row * beside + i) * stairs + t) * 0.618034) % 1
+            x[row, end - (within + 1 + i) % width] = -self._nearest - (256 - self._nearest) * place**2
+        x[row, end - within] = power * np.log((t + 1) / stairs)
         return x
 
+    @property
+    def _most(self) -> float:
+        """The largest magnitude of the random inputs: exp(-32) is a normal number of f32, and exp(-8) of f16."""
+        return 4.0 if self.signature.result.bits == 16 else 16.0
+
     def operands(self) -> tuple[Operand, ...]:
-        most = 4.0 if self.signature.result.bits == 16 else 16.0  # exp(-32) is a normal number of f32
-        return (Operand(TensorType(self.sizes, self.signature.operands[0]), low=-most, high=most),)
+        return (Operand(TensorType(self.sizes, self.signature.operands[0]), low=-self._most, high=self._most),)
 
     def result(self) -> TensorType:
         return TensorType(self.sizes, self.signature.result)
@@ -179,22 +197,38 @@ class Softmax(Operation):
 
         For other recipes the bound is 2·ULPS·u times the result, for the roundings of exponential and quotient. It is
         at most a quarter of the effect of one term. `peaked` adds 2·|max|·u, because a kernel may compute powers of two
-        and round x · log2(e). For a rising row, whose maximum is 0, the bound has u more for each stair, and, as in
-        `error`, 4·|x|·u for the lowest stair x. For an expected 0, the bound is 4 times the smallest normal number,
-        because the exponential may be flushed to zero."""
+        and round x · log2(e). A rising row, whose maximum is 0, has a bound of its own (`_error_of_rising`)."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np
 
         from dispatchflow.operations._numeric import ULPS
 
-        y, unit, top = self.reference(operands), self.signature.accumulator.unit, operands[0].max(axis=1, keepdims=True)
-        smallest = 2.0**-14 if self.signature.accumulator.bits == 16 else 2.0**-126
-        own = np.full_like(top, 2 * ULPS)
+        (x,), y, unit = operands, self.reference(operands), self.signature.accumulator.unit
+        top = x.max(axis=1, keepdims=True)
+        own = 2 * ULPS + 2 * top * (recipe == "peaked")
+        bound: Array = y * np.minimum(own * unit, y.max(axis=1, keepdims=True) / 4)
         if recipe in ("peaked", "rising"):
-            stairs, power = self._stairs
-            own += np.where(top == 0, stairs + 4 * power * np.log(stairs), 2 * top)
-        bound: Array = np.where(y > 0, y * np.minimum(own * unit, y.max(axis=1, keepdims=True) / 4), 4 * smallest)
+            rows = top[:, 0] == 0
+            bound[rows] = self._error_of_rising(x[rows], y[rows])
+        return bound
+
+    def _error_of_rising(self, x: Array, y: Array) -> Array:
+        """Return the bound on the results y of rising rows x.
+
+        Besides 2·ULPS·u it has u for each stair, and up to u for each other element, whose whole weight may be lost in
+        the sum. It also has 2·|x|·u for the element itself and for the lowest stair, see `error`. If the result is less
+        than twice the smallest normal number, the bound is the result, because the exponential or the quotient may be
+        flushed to zero."""
+        import numpy as np
+
+        from dispatchflow.operations._numeric import ULPS
+
+        element, (stairs, power) = self.signature.accumulator, self._stairs
+        smallest = 2.0**-14 if element.bits == 16 else 2.0**-126
+        lost = np.minimum(y / element.unit, x <= -self._nearest).sum(axis=1, keepdims=True)
+        own = (2 * ULPS + stairs + lost + 2 * power * np.log(stairs) - 2 * x) * element.unit
+        bound: Array = y * np.where(y < 2 * smallest, 1.0, np.minimum(own, y.max(axis=1, keepdims=True) / 4))
         return bound
 
     def flops(self) -> int:

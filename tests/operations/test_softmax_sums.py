@@ -128,6 +128,39 @@ def test_a_maximum_that_rises_judges_no_right_softmax_wrong(types: str, m: int, 
             assert all(judge.verdict(y if x is judge.operands[0] else y[:, ::-1]).passed for y in found)
 
 
+@pytest.mark.parametrize("types", ["f32", "f16_f32_f16", "f16"])
+@pytest.mark.parametrize(("m", "n"), [(1, 512), (1, 65536), (2, 1000), (24, 4096)])
+def test_an_exponential_that_is_wrong_at_some_distance_from_the_maximum_is_reported(types: str, m: int, n: int) -> None:
+    """The distances of the random inputs end at 32 or 8; at 256 the exponential is 0 in f32 and f16."""
+    if (operation := SOFTMAX.make((m, n), types)).illegal("llvm-cpu"):
+        return
+    judge = Judge(operation, "rising" if m == 1 else "peaked")
+    dtype, x = np.float16 if types == "f16" else np.float32, judge.operands[0]
+    below = x.max(axis=1, keepdims=True) - x
+
+    def passes(wrong: Any, value: float) -> bool:
+        with np.errstate(all="ignore"):
+            powers = np.where(wrong, dtype(value), np.exp(-below.astype(dtype)))
+            return judge.verdict(powers / powers.sum(axis=1, keepdims=True, dtype=dtype)).passed
+
+    assert passes(below < 0, 1.0)
+    starts = range(32 if types == "f32" else 8, 252, 4)
+    for value in (1.0, np.inf, np.nan):
+        assert [d for d in starts if passes((d <= below) & (below < d + 4), value)] == []
+    assert passes(below > (104 if types == "f32" else 18), 0.0)
+    if types == "f32":  # in f16 even the smallest normal exponentials may be lost
+        assert [d for d in starts if d < 80 and passes((d <= below) & (below < d + 4), 0.0)] == []
+
+
+def test_short_rows_show_an_exponential_that_is_wrong_where_it_is_subnormal() -> None:
+    for m, n in ((1, 2), (3, 17), (24, 8)):
+        judge = Judge(SOFTMAX.make((m, n), "f32"), "rising" if m == 1 else "peaked")
+        below = judge.operands[0].max(axis=1, keepdims=True) - judge.operands[0]
+        for value, passed in ((0.0, True), (1.0, False), (np.nan, False)):
+            powers = np.where((below > 87.4) & (below < 103.9), value, np.exp(-below))
+            assert judge.verdict(powers / powers.sum(axis=1, keepdims=True)).passed == passed
+
+
 def in_digits(x: Any, digits: int) -> Any:
     significand, exponent = np.frexp(x)
     return np.ldexp(np.round(np.ldexp(significand, digits)), exponent - digits)
