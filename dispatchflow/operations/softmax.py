@@ -52,17 +52,18 @@ class Softmax(Operation):
         next row has its equal elements elsewhere. One of eight rows has a single largest element, so that a maximum
         that leaves out an element is detected. The equal elements are 128 or -128, the others lower by 256. If the
         maximum is not subtracted, or includes a zero of padding, exponentials overflow or vanish in f32 and f16. In
-        every third row, the equal elements have magnitudes of 2**14 or more, so that a maximum that begins with a wrong
-        number is detected.
+        every third row, the equal elements have magnitudes of 2**14 or more. A single largest element is near the
+        lowest numbers of the type (`_low`), so that a maximum that begins with a wrong number is detected.
 
         If count is a power of two, 1 / count has a single digit, and an inverse with few digits would not be detected.
         Therefore one element of such a row is changed: it becomes unequal if all were equal, otherwise equal. With
         fewer than eight rows, an element that becomes unequal is the row's largest in `single`. If sums are in f16,
         only every second row is changed, because a term with half of its weight shows only if count is a power of two.
 
-        `single`: each row has a single largest element, 2**14 or more, and all others are lower by 256. In the first
-        row it is the last element. A maximum without the last tile is then wrong, and so is an online softmax whose
-        last tile does not rescale the sum.
+        `single`: each row has a single largest element. In the first row and every second one after it, all elements
+        are near the lowest numbers of the type (`_low`). In the others, the largest is 2**14 or more, and all others
+        are lower by 256. In the first row the largest is the last element. A maximum without the last tile is then
+        wrong, and so is an online softmax whose last tile does not rescale the sum.
 
         `peaked`: one element of a row is 128, its neighbor is larger by an amount that half of the type's digits cannot
         represent, and all others are lower by 256. The results of these two elements depend on their difference. A
@@ -79,7 +80,8 @@ class Softmax(Operation):
             return [self._rising(m)]
         far, turned = 2.0 ** (14 if self.signature.operands[0].bits == 16 else 24), np.arange(m) * int(0.618 * n)
         if recipe == "single":
-            return [far - 256.0 * (np.arange(n) != (n - 1 + turned[:, None]) % n)]
+            alone = np.arange(n) == (n - 1 + turned[:, None]) % n
+            return [np.where(np.arange(m)[:, None] % 2 == 0, self._low(alone), far - 256.0 * ~alone)]
         if recipe == "peaked":
             x = np.full((m, n), -128.0)
             x[np.arange(m), (turned + 1) % n] = 128.0
@@ -97,7 +99,18 @@ class Softmax(Operation):
         among[row[changed], other[changed]] ^= True
         alone = column == (n - 1 + row // 8 * int(0.618 * n)) % n
         largest = np.where(row % 2 == 0, -128.0, 128.0) * np.where(row % 3 == 0, far / 128, 1.0)
-        return [largest - 256.0 * ~np.where(single, alone, among)]
+        return [np.where(single, self._low(alone), largest - 256.0 * ~among)]
+
+    def _low(self, largest: Array) -> Array:
+        """Return low numbers of the type where `largest` is true, and still lower ones elsewhere.
+
+        In f16, they are -65,408 and the type's lowest number, -65,504; the exponential of their distance overflows. In
+        f32, they are -2**126 and -2**127, because a kernel may compute powers of two and multiply by log2(e), which is
+        exact for a power of two."""
+        import numpy as np
+
+        numbers = (-65408.0, -65504.0) if self.signature.operands[0].bits == 16 else (-(2.0**126), -(2.0**127))
+        return np.where(largest, *numbers)
 
     @property
     def _stairs(self) -> tuple[int, float]:

@@ -161,6 +161,24 @@ def test_short_rows_show_an_exponential_that_is_wrong_where_it_is_subnormal() ->
             assert judge.verdict(powers / powers.sum(axis=1, keepdims=True)).passed == passed
 
 
+@pytest.mark.parametrize("types", ["f32", "f16_f32_f16", "f16"])
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 300), (2, 17), (7, 512), (8, 512), (33, 100), (16, 65536)])
+def test_a_maximum_that_begins_with_a_finite_number_is_reported(types: str, m: int, n: int) -> None:
+    """A row of masked elements may lie below any number that a kernel takes for low enough."""
+    if (operation := SOFTMAX.make((m, n), types)).illegal("llvm-cpu"):
+        return
+    judge = Judge(operation, "single" if m < 8 else "counted")
+    x, dtype = judge.operands[0], np.float16 if types == "f16" else np.float32
+    lowest = float(np.finfo(np.float32 if types == "f32" else np.float16).min)
+    inits = (-1e8, -1e9, -1e30, -8e37) if types == "f32" else (-30000.0, -60000.0, -65000.0)
+    with np.errstate(all="ignore"):
+        assert [
+            least for least in (-np.inf, lowest) if not judge.verdict(softmax(x, least=least, dtype=dtype)).passed
+        ] == []
+        assert [least for least in inits if judge.verdict(softmax(x, least=least, dtype=dtype)).passed] == []
+        assert judge.verdict(online(x.astype(np.float32))).passed
+
+
 def in_digits(x: Any, digits: int) -> Any:
     significand, exponent = np.frexp(x)
     return np.ldexp(np.round(np.ldexp(significand, digits)), exponent - digits)
