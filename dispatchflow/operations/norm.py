@@ -56,11 +56,16 @@ class Norm(Operation):
         return ("counted", *(["shifted"] if self._layer else []), *few, "random")
 
     def _few(self, recipe: str) -> Array:
-        """Return a mask of the rows that have only four nonzero elements in a recipe."""
+        """Return a mask of the rows that have only `_terms` nonzero elements in a recipe."""
         import numpy as np
 
         third: Array = np.arange(self.sizes[0]) % 3 == 2
         return third if recipe == "shifted" else np.full_like(third, recipe == "few")
+
+    @property
+    def _terms(self) -> int:
+        """The largest number of nonzero elements in a row of `few`."""
+        return min(8 if self._layer else 4, self.sizes[1])
 
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of a recipe (docs/verification.md).
@@ -80,10 +85,12 @@ class Norm(Operation):
         smaller: in units of the distance, the sum is less than 2**digits of the accumulator, so that it is exact in any
         order.
 
-        `few`: four elements of a row have all digits of their type, and all others are 0, so that no sum is long. The
-        first two cancel each other, so that the mean μ is small. Each zero adds μ² to the sum of squares. All of
-        these together are a negligible part of the variance, and are in the bound. A mean that loses digits changes the
-        results of the elements that are 0.
+        `few`: four elements of a row (eight for `layer`) have all digits of their type, and all others are 0, so that
+        no sum is long. The first two cancel each other, so that the mean μ is small. Each zero adds μ² to the sum of
+        squares. All of these together are a negligible part of the variance, and are in the bound. A mean that loses
+        digits changes the results of the elements that are 0. For `layer`, the three large elements of a long row are
+        near its end. For each zero after them, a kernel that updates a running mean adds the square of that mean to its
+        sum; of many such additions, rounding would lose a part.
 
         In `shifted` and `few`, three of four rows are scaled to the largest numbers of their type, so that squares
         overflow narrower types. In most rows of `shifted`, the distances from the mean are much smaller than the
@@ -97,7 +104,8 @@ class Norm(Operation):
 
         (m, n), (_, *vectors) = self.sizes, self.operands()
         step, odd, rows = 2.0**-8, n % 2, np.arange(m)[:, None]
-        places = stream(0, 3, m * n).reshape(m, n).argsort(axis=1)
+        raw = stream(0, 3, m * n).reshape(m, n)
+        places = raw.argsort(axis=1)
         order = places.argsort(axis=1)
         x = np.where(order < n // 2 + odd, -step, step)
         if recipe == "counted" and n >= 8:
@@ -109,16 +117,34 @@ class Norm(Operation):
             most = min(1024, 2**self.signature.accumulator.digits // n - 2)
             x = x - x.mean(axis=1, keepdims=True) + (most if recipe == "shifted" else 1 / 16) * step
         if (few := self._few(recipe)).any():
-            first, *others = full(stream(0, 3, 3 * m), self.signature.operands[0].digits).reshape(3, m)[:, few]
-            values = np.stack([first, -first, others[0] / 4, others[1] / 1024], axis=1)
-            x[few] = 0.0
-            x[rows[few], places[few, :4]] = values[:, :n]
+            x[few] = self._few_terms(few, raw, places)
         if recipe != "counted":  # scale up, but keep the squares finite in the accumulator
             largest = np.ceil(np.log2(abs(x).max(axis=1, keepdims=True)))
             powers = min(exponents(self.signature.operands[0])[1] - 1, 40) - largest
             x = x * 2.0 ** (powers * (rows % 4 != 3))
         row = (uniform(stream(1 + i, 1, n), v.type.element, v.low, v.high) for i, v in enumerate(vectors))
         return [x, *(values.astype(np.float64) for values in row)]
+
+    def _few_terms(self, few: Array, raw: Array, places: Array) -> Array:
+        """Return the rows of few terms; the permutations `places` sort the random numbers `raw`."""
+        import numpy as np
+
+        from dispatchflow.operations._random import full, stream
+
+        (m, n), terms = self.sizes, self._terms
+        count, less = (7, 128) if self._layer else (3, 1024)
+        first, third, *small = full(stream(0, 3, count * m), self.signature.operands[0].digits).reshape(count, m)[
+            :, few
+        ]
+        values = np.stack([first, -first, third / 2, *(each / less for each in small)], axis=1)
+        chosen = places[few, :terms]
+        if self._layer and n >= 64:
+            end = max(n // 256, 16)
+            chosen[:, :3] = n - end + raw[few, -end:].argsort(axis=1)[:, :3]
+            chosen[:, 3:] = chosen[:, 3:] * (n - end) // n
+        x = np.zeros((len(chosen), n))
+        x[np.arange(len(chosen))[:, None], chosen] = values[:, :terms]
+        return x
 
     def operands(self) -> tuple[Operand, ...]:
         x, row = self.result(), TensorType((self.sizes[1],), self.signature.operands[0])
@@ -221,9 +247,9 @@ class Norm(Operation):
         means, root and quotients. The sums of these inputs have almost no rounding errors, except in a kernel that
         updates a running mean.
 
-        In a row of `few`, all but four elements are 0. These zeros add nothing to the sum for the mean, and at most
-        n·μ² to the sum of squares. The bound is that for four terms, with an additional error of at most n·μ² in the
-        sum of squares."""
+        In a row of `few`, all but `_terms` elements are 0. These zeros add nothing to the sum for the mean, and at most
+        n·μ² to the sum of squares. The bound is that for `_terms` terms, with an additional error of at most n·μ² in
+        the sum of squares."""
         import numpy as np
 
         if recipe == "counted":
@@ -241,7 +267,7 @@ class Norm(Operation):
         bound[~few] = self.error([x[~few], *vectors])
         root, mean = self._parts([x[few]])[1], x[few].mean(axis=1, keepdims=True) if self._layer else 0.0
         rest = np.minimum(drift(self.sizes[1], self.signature.accumulator), (mean / root) ** 2)
-        bound[few] = self._error([x[few], *vectors], min(4, self.sizes[1]), rest)
+        bound[few] = self._error([x[few], *vectors], self._terms, rest)
         return bound
 
     def library_call(self, library: Library) -> str:
