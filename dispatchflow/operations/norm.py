@@ -79,11 +79,11 @@ class Norm(Operation):
         elements above the mean and two below it are up to twice as far from it, so that a variance that loses digits
         changes the result. These four distances have as many digits as exact sums permit.
 
-        `shifted`: like `counted`, but all distances are equal, and the mean is 1024 times the distance. A variance that
-        is computed as the mean of squares minus the square of the mean loses most of its digits. All elements have the
-        same sign, and rounding errors of their sum would all go the same way. Therefore the mean of a long row is
-        smaller: in units of the distance, the sum is less than 2**digits of the accumulator, so that it is exact in any
-        order.
+        `shifted`: all elements of a row are the same power of two, except two near its end, one above and one below it.
+        One unit in the last place of the mean of squares is then at least 8 times the variance (less in short rows of
+        f16). Therefore a variance that is computed as the mean of squares minus the square of the mean is wrong, in
+        whatever order the squares are added. Sums of equal powers of two are exact in any order, and the two other
+        elements cause few roundings.
 
         `few`: four elements of a row (eight for `layer`) have all digits of their type, and all others are 0, so that
         no sum is long. The first two cancel each other, so that the mean μ is small. Each zero adds μ² to the sum of
@@ -114,8 +114,7 @@ class Norm(Operation):
                 x[rows, places[:, [i, n // 2 + odd + i]]] *= each[:, None]
         if self._layer:
             x = np.where(order == n - 1, 2 * step, x) if odd else x
-            most = min(1024, 2**self.signature.accumulator.digits // n - 2)
-            x = x - x.mean(axis=1, keepdims=True) + (most if recipe == "shifted" else 1 / 16) * step
+            x = self._far(raw) if recipe == "shifted" else x - x.mean(axis=1, keepdims=True) + step / 16
         if (few := self._few(recipe)).any():
             x[few] = self._few_terms(few, raw, places)
         if recipe != "counted":  # scale up, but keep the squares finite in the accumulator
@@ -124,6 +123,32 @@ class Norm(Operation):
             x = x * 2.0 ** (powers * (rows % 4 != 3))
         row = (uniform(stream(1 + i, 1, n), v.type.element, v.low, v.high) for i, v in enumerate(vectors))
         return [x, *(values.astype(np.float64) for values in row)]
+
+    @property
+    def _end(self) -> int:
+        """The number of columns at the end of a row that may have the special elements of `few` and `shifted`.
+
+        If such elements came earlier, a kernel that updates a running mean would lose digits of the variance."""
+        return min(max(self.sizes[1] // 256, 16), self.sizes[1])
+
+    def _late(self, raw: Array) -> Array:
+        """Return for each row of random numbers its last columns, in random order."""
+        columns: Array = self.sizes[1] - self._end + raw[:, -self._end :].argsort(axis=1)
+        return columns
+
+    def _far(self, raw: Array) -> Array:
+        """Return rows of 1 in which two elements, one above and one below 1, are 2**-digits away from it.
+
+        The variance is 2 · 4**-digits / n. In f16 it is at most 2**-21, if n is small: an element has 11 digits."""
+        import numpy as np
+
+        m, n = raw.shape
+        digits = (self.signature.accumulator.digits + 6 - n.bit_length()) // 2
+        x = np.ones((m, n))
+        if n > 1:
+            away = 2.0 ** -min(digits, self.signature.operands[0].digits - 1)
+            x[np.arange(m)[:, None], self._late(raw)[:, :2]] += [away, -away]
+        return x
 
     def _few_terms(self, few: Array, raw: Array, places: Array) -> Array:
         """Return the rows of few terms; the permutations `places` sort the random numbers `raw`."""
@@ -139,8 +164,8 @@ class Norm(Operation):
         values = np.stack([first, -first, third / 2, *(each / less for each in small)], axis=1)
         chosen = places[few, :terms]
         if self._layer and n >= 64:
-            end = max(n // 256, 16)
-            chosen[:, :3] = n - end + raw[few, -end:].argsort(axis=1)[:, :3]
+            end = self._end
+            chosen[:, :3] = self._late(raw[few])[:, :3]
             chosen[:, 3:] = chosen[:, 3:] * (n - end) // n
         x = np.zeros((len(chosen), n))
         x[np.arange(len(chosen))[:, None], chosen] = values[:, :terms]
@@ -214,11 +239,11 @@ class Norm(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return a bound on the error: the errors of all steps, propagated from the mean to the result.
 
-        Here u is the accumulator's unit roundoff. Mean μ: δμ = (growth + 1) · u · mean|x|. `growth` requires terms with
-        both signs, as in the recipe `random`. In `shifted` all terms have one sign, but their sums are exact.
-        Difference d = x - μ: δd = δμ + u·|d|. Variance v, a sum of positive terms: δv = mean(2·|d|·δd + δd²) +
-        (drift + 2u) · (v + ε). With t = δv / (v + ε), 1/√(v + ε) may be 1/√(1-t) times too large, and at most
-        √((v + ε)/ε) times; computing the root adds a relative error of ULPS · u."""
+        Here u is the accumulator's unit roundoff. Mean μ, a sum and a quotient: δμ = max(growth + 1, ULPS) · u ·
+        mean|x|. `growth` requires terms with both signs, as in the recipe `random`. In `shifted` all terms have one
+        sign, but only two of them cause roundings. Difference d = x - μ: δd = δμ + u·|d|. Variance v, a sum of positive
+        terms: δv = mean(2·|d|·δd + δd²) + (drift + 2u) · (v + ε). With t = δv / (v + ε), 1/√(v + ε) may be 1/√(1-t)
+        times too large, and at most √((v + ε)/ε) times; computing the root adds a relative error of ULPS · u."""
         return self._error(operands, self.sizes[1], 0.0)
 
     def _error(self, operands: Sequence[Array], terms: int, rest: Array | float) -> Array:
@@ -231,7 +256,9 @@ class Norm(Operation):
 
         unit, grown = self.signature.accumulator.unit, growth(terms)
         (d, root), x = self._parts(operands), operands[0]
-        off = (grown + 1) * unit * abs(x).mean(axis=1, keepdims=True) + unit * abs(d) if self._layer else 0.0 * d
+        off = (
+            max(grown + 1, ULPS) * unit * abs(x).mean(axis=1, keepdims=True) + unit * abs(d) if self._layer else 0.0 * d
+        )
         spread = (2 * abs(d) * off + off**2).mean(axis=1, keepdims=True) / root**2
         spread += drift(terms, self.signature.accumulator) + rest + 2 * unit
         # A computed variance is never negative, so that the computed root is at least √ε.
