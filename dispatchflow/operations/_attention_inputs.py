@@ -7,6 +7,7 @@ an index along `k1`, the dim of queries and keys. Every element type of `attenti
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ def _split(shape: Shape, score: float) -> tuple[float, float]:
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
 
 
-def counted(shape: Shape, causal: bool, wide: bool) -> list[Array]:
+def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
     """Return inputs in which each query has equal scores for some keys; the other keys get no weight.
 
     The exponentials of the equal scores are 1, and those of the other scores are 0. The sum of the exponentials is then
@@ -60,9 +61,11 @@ def counted(shape: Shape, causal: bool, wide: bool) -> list[Array]:
     number at the first place. It moves all scores of a query by 128 or -128, so that exponentials overflow or vanish if
     the maximum is not subtracted. With a causal mask, the query's own key and the next key have the query's signs. A
     mask hides one of eight keys from each query except the last one; for the last query, `rising` tests the mask.
-    Values are 1 or -1.
+    Values are 1 or -1. In every fourth column, or in the last of two or three, they are 1.5 or -1.5 plus a small
+    positive number that uses the last half of the type's digits. If these digits of many keys are lost, the mean falls
+    by the mean of the small numbers.
 
-    If `wide` (the result is wider than f16), neighboring values have different signs, and one value of each column is
+    If the type is wider than f16, neighboring values have different signs, and one value of each other column is
     so large that the column's mean is between 4 and 8. The mean then shows a lost key, even one that is lost only from
     the sum of the weights. Some kernels first divide the weights by their sum, and then add up values times the
     rounded 1 / count. With equal values, all roundings of such a sum would have the same direction and add up to
@@ -82,10 +85,14 @@ def counted(shape: Shape, causal: bool, wide: bool) -> list[Array]:
         near = k[:, own[i] : own[i] + 2, 1:]
         near[:] = np.where(asked[i], q[:, i : i + 1, 1:] / step * unit, near)
     v = np.where(bits(2, (b, k2, n)), 1.0, -1.0)
-    if wide:
+    column, half = np.arange(n), element.digits // 2
+    fine = column % 4 == (min(n - 1, 3) or -1)
+    small = abs(full(stream(2, 3, b * k2), element.digits - half - 1)) * 2.0 ** -(half + 1)
+    if element.bits > 16:
         v[:, 1::2] = -v[:, : k2 - 1 : 2]
-        heavy = np.arange(n) * int(k2 * 0.618 + 1) % (k2 - m + 1 if causal else k2)
-        v[:, heavy, np.arange(n)] = 2.0 ** (k2.bit_length() + 2)
+        heavy = column[~fine] * int(k2 * 0.618 + 1) % (k2 - m + 1 if causal else k2)
+        v[:, heavy, column[~fine]] = 2.0 ** (k2.bit_length() + 2)
+    v[:, :, fine] = v[:, :, fine] * 1.5 + small.reshape(b, k2, 1)
     if not shape.masked:
         return [q, k, v]
     hidden = bits(3, (b, m, k2), of=3)
@@ -163,47 +170,72 @@ def tail(element: ElementType) -> float:
     return 2.0 ** -(element.digits // 2 + 1)
 
 
-def peaked(shape: Shape, element: ElementType) -> list[Array]:
-    """Return inputs in which each query gives its weight to a group of four keys.
+def _spread(size: int) -> Array:
+    """Return the indices of a dim in an order in which any part of the order is spread over the dim."""
+    stride = next(step for step in range(max(int(size * 0.618), 1), size + 1) if gcd(step, size) == 1)
+    return np.arange(size) * stride % size
 
-    The scores of all other keys are lower by 128 or more. The scores of the group's first two keys are equal only if
-    all digits are read: the last digits of the query, of the keys and of the mask each change the scores, and these
-    changes cancel. The scores of the group's last two keys are lower by 8, so that
-    a wrong scale changes the weights of these keys by much.
+
+def peaked(shape: Shape, element: ElementType) -> list[Array]:
+    """Return inputs in which each query gives its weight to groups of four neighboring keys.
+
+    Every second query, counted from the last one, has one group. Every fourth has about √(all groups) neighboring
+    groups, and every fourth, including the last one, has all groups. (With a single column of values, the last query
+    has one group.) The scores of the other groups are lower by 128 or more.
+
+    The scores of a group's first two keys are equal only if all digits are read. Most places are in pairs. The products
+    at the two places of a pair have different signs, and are about equal; their sum depends on the last digits of the
+    query and of the keys. A query with one group has one such pair, and any other query has up to 32 smaller ones; its
+    other places are 0. All changes by last digits, also those of a mask, have the same direction, and the product at
+    another place cancels them. In the next element of the batch, the places are rotated.
+
+    If a query has one group, the scores of the group's last two keys are lower by 8, so that a wrong scale changes the
+    weights of these keys by much.
 
     The columns of the values alternate between three kinds. In the first kind all keys of a group have the same number,
     which uses all digits of the type. In the second kind the first two keys have 1 and -1, and the last two have 0. In
     the third kind the first two keys have 0, and the last two have 1024."""
     b, m, n, k1, k2, *_ = shape
-    key, group, groups = np.arange(k2), np.arange(k2) // 4, max(k2 // 4, 1)
+    key, group, groups, query = np.arange(k2), np.arange(k2) // 4, max(k2 // 4, 1), np.arange(m)[::-1] + (n == 1)
     seen = np.maximum((shape.last + 1) // 4, 1)
-    target = (seen - 1 - np.arange(m)[::-1] * max(int(groups * 0.618), 1)) % seen
-    q, k = np.zeros((b, m, k1)), np.zeros((b, k2, k1))
+    target = (seen - 1 - query * max(int(groups * 0.618), 1)) % seen
     low, sign = tail(element), 1.0 - 2.0 * (key % 2)
-    middle = 1 / (2 * low)
-    # for each place: (score that it adds, factor of the queries, factor of the keys)
-    places: list[tuple[float, Array | float, Array | float]] = [
-        (middle, 1 + low, sign),
-        (middle, -1.0, sign),
-        (middle * (1 + shape.masked), 1.0, -sign * (1 + low)),
-        (middle * (1 + shape.masked), 1.0, sign),
-        (4.0, 1.0, 1.0 - 2.0 * (key // 2 % 2)),
-    ]
-    for bit in range((groups - 1).bit_length()):
-        code = 1.0 - 2.0 * (np.arange(groups + 1) >> bit & 1)
-        places.append((_GAP / 2, code[target], code[np.minimum(group, groups - 1)]))
+    bits_ = (groups - 1).bit_length()
+    ignored = np.choose(query % 4, [bits_, 0, bits_ // 2, 0])
     # If a causal mask hides the keys from `middle_key` on from a query, these keys get very high scores for this query.
     # They are so high that a mask of -30, in place of minus infinity, would not hide the keys.
     middle_key = (shape.last.min() + shape.last.max() + 1) // 2
+    pairs = max((k1 - bits_ - 3) // 2, 1)
+    used = np.where(query % 2, 1, min(pairs, 32))
+    share = 2.0 ** -np.ceil(np.log2(used))
+    offset = used * share * (1 + 2 * low) + shape.masked / 2
+    # for each place: (score that it adds, factor of the queries, factor of the keys)
+    places: list[tuple[float, Array, Array]] = [
+        (1.0, -offset, sign),
+        (4.0, query % 2, 1.0 - 2.0 * (key // 2 % 2)),
+    ]
+    for bit in range(bits_):
+        code = 1.0 - 2.0 * (np.arange(groups + 1) >> bit & 1)
+        asked = np.where(bit < ignored, 0.0, code[target])
+        places.append((_GAP / 2, asked, code[np.minimum(group, groups - 1)]))
     places.append((_GAP * 16, shape.last < middle_key, key >= middle_key))
-    for place, (score, of_query, of_key) in enumerate(places[:k1]):
-        query, key_ = _split(shape, score)
-        q[:, :, place], k[:, :, place] = of_query * query, of_key * key_
+    q, k, order = np.zeros((m, k1)), np.zeros((k2, k1)), _spread(k1)
+    pair = np.arange(pairs)
+    chosen = np.where((pair - (query // 2 * used)[:, None]) % pairs < used[:, None], share[:, None], 0.0)
+    middle = 1 / (4 * low)
+    of_query, of_key = _split(shape, middle)
+    for side, last, at in (1.0, 3 * low, order[:pairs]), (-1.0, low, order[pairs : 2 * pairs]):
+        q[:, at], k[:, at] = chosen[:, : len(at)] * of_query * side * (1 + last), sign[:, None] * of_key * (1 + last)
+    for place, (score, factor, key_factor) in zip(order[2 * pairs :], places, strict=False):
+        of_query, of_key = _split(shape, score)
+        q[:, place], k[:, place] = factor * of_query, key_factor * of_key
+    turn = order[-2 * pairs % k1]  # the places that are in no pair here are in pairs in the next element of the batch
+    q, k = (np.stack([np.roll(one, i * turn, axis=1) for i in range(b)]) for one in (q, k))
     digits = full(stream(2, 3, b * (groups + 1) * n), element.digits).reshape(b, groups + 1, n)[:, group]
     column, first = np.arange(n) % 3, (key % 4 < 2)[:, None]
     v = np.where(column == 0, digits, np.where(column == 1, first * sign[:, None], 1024.0 * ~first))
     if not shape.masked:
         return [q, k, v]
-    here = target[:, None] == group
+    here = target[:, None] >> ignored[:, None] == np.minimum(group, groups - 1) >> ignored[:, None]
     mask = np.where(here, (1 + low * (sign > 0)) / low, 0.0)
     return [q, k, v, np.broadcast_to(mask, (b, m, k2)).copy()]

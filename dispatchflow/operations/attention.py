@@ -77,7 +77,7 @@ class Attention(Operation):
         last = k2 - 1 - (np.arange(m)[::-1] if self._causal else np.zeros(m, int))
         shape = _attention_inputs.Shape(b, m, n, k1, k2, round(-np.log2(self._scale)), self._masked, last)
         if recipe == "counted":
-            return _attention_inputs.counted(shape, self._causal, self.signature.result.bits > 16)
+            return _attention_inputs.counted(shape, self._causal, element)
         if recipe == "rising":
             return _attention_inputs.rising(shape, element)
         if recipe == "peaked":
@@ -231,7 +231,7 @@ class Attention(Operation):
         partner = np.where(partner < self.sizes[4], partner, partner ^ 1)
         apart = weights @ abs(operands[2] - operands[2][:, partner])
         near = np.minimum(np.sqrt(np.maximum(weights @ operands[2] ** 2 - y**2, 0)), sizes + abs(y))
-        bound = 2 * off * near + 4 * own / _attention_inputs.tail(self.signature.operands[0]) * apart
+        bound = 2 * off * near + (1 + self._masked) * own / _attention_inputs.tail(self.signature.operands[0]) * apart
         bound += rounded
         return bound
 

@@ -1,0 +1,65 @@
+"""In attention, lost digits at a part of the places or keys are reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.weighted_sums import ATTENTION, Judge
+
+from dispatchflow.operations import Operation
+from dispatchflow.verification.power import halved
+
+
+def judges(operation: Operation) -> list[Judge]:
+    return [Judge(operation, recipe) for recipe in operation.recipes]
+
+
+def with_fewer_digits(operation: Operation, operands: list[Any]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield (error, operands) with half of the digits at all places or keys but some.
+
+    The last errors leave out less: a half, or every second place."""
+    _, _, _, k1, k2 = operation.sizes
+    element = operation.signature.operands[0]
+    parts = [(0, 2, k1), (1, 2, k1), (1, 1, k2), (2, 1, k2)]
+    for index, axis, size in parts:
+        cuts = [slice(16, None), slice(size - 16), slice(size // 2), slice(size // 2, None)]
+        for cut in [*cuts, slice(0, None, 2), slice(1, None, 2)]:
+            changed = [operand.copy() for operand in operands]
+            part = changed[index].swapaxes(0, axis)[cut]
+            part[:] = halved(part, element)
+            yield f"operand {index}, axis {axis}, {cut}", changed
+    changed = [halved(operand, element) for operand in operands[:2]]
+    yield "queries and keys", [*changed, *operands[2:]]
+
+
+@pytest.mark.parametrize("types", ATTENTION.signatures)
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [((1, 1, 4, 64, 1024), {}), ((2, 16, 4, 32, 300), {"causal": "yes"}), ((1, 18, 4, 64, 256), {"mask": "yes"})],
+    ids=str,
+)
+def test_half_of_the_digits_at_a_part_of_the_places_or_keys_are_reported(types: str, sizes: Any, options: Any) -> None:
+    operation = ATTENTION.make(sizes, types, **options)
+    missed: set[str] | None = None
+    for judge in judges(operation):
+        assert judge.verdict(operation.reference(judge.operands)).passed
+        results = (
+            (what, operation.reference(changed)) for what, changed in with_fewer_digits(operation, judge.operands)
+        )
+        unseen = set(judge.missed(results))
+        missed = unseen if missed is None else missed & unseen
+    assert missed == set()
+
+
+@pytest.mark.parametrize("types", ATTENTION.signatures)
+def test_the_digits_of_each_place_of_queries_and_keys_count(types: str) -> None:
+    """Two batches and 64 queries show each place by itself."""
+    operation = ATTENTION.make((2, 64, 2, 32, 64), types)
+    judge, element = Judge(operation, "peaked"), operation.signature.operands[0]
+    for index in (0, 1):
+        for place in range(32):
+            changed = [operand.copy() for operand in judge.operands]
+            changed[index][:, :, place] = halved(changed[index][:, :, place], element)
+            assert not judge.verdict(operation.reference(changed)).passed, (index, place)
