@@ -190,7 +190,8 @@ def peaked(shape: Shape, element: ElementType) -> list[Array]:
     another place cancels them. In the next element of the batch, the places are rotated.
 
     If a query has one group, the scores of the group's last two keys are lower by 8, so that a wrong scale changes the
-    weights of these keys by much.
+    weights of these keys by much. If it has all groups, these scores are lower by 16 to 244
+    (in f16 by 28 to 256), by another number in each group, so that an exponential shows that does not vanish there.
 
     The columns of the values alternate between three kinds. In the first kind all keys of a group have the same number,
     which uses all digits of the type. In the second kind the first two keys have 1 and -1, and the last two have 0. In
@@ -205,7 +206,9 @@ def peaked(shape: Shape, element: ElementType) -> list[Array]:
     # If a causal mask hides the keys from `middle_key` on from a query, these keys get very high scores for this query.
     # They are so high that a mask of -30, in place of minus infinity, would not hide the keys.
     middle_key = (shape.last.min() + shape.last.max() + 1) // 2
-    pairs = max((k1 - bits_ - 3) // 2, 1)
+    # f16 may flush exp(-16) to 0, but a result shows it; no result shows exp(-28).
+    distance = np.round((16 if element.bits > 16 else 28) + 228 * (group * 0.618 % 1))
+    pairs = max((k1 - bits_ - 4) // 2, 1)
     used = np.where(query % 2, 1, min(pairs, 32))
     share = 2.0 ** -np.ceil(np.log2(used))
     offset = used * share * (1 + 2 * low) + shape.masked / 2
@@ -213,6 +216,7 @@ def peaked(shape: Shape, element: ElementType) -> list[Array]:
     places: list[tuple[float, Array, Array]] = [
         (1.0, -offset, sign),
         (4.0, query % 2, 1.0 - 2.0 * (key // 2 % 2)),
+        (1.0, query % 4 == 0, -distance * (key // 2 % 2)),
     ]
     for bit in range(bits_):
         code = 1.0 - 2.0 * (np.arange(groups + 1) >> bit & 1)

@@ -1,10 +1,11 @@
-"""In attention, lost digits at a part of the places or keys are reported."""
+"""In attention, lost digits at a part of the places or keys and wrong numbers of a range are reported."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from support.weighted_sums import ATTENTION, Judge
 
@@ -63,3 +64,34 @@ def test_the_digits_of_each_place_of_queries_and_keys_count(types: str) -> None:
             changed = [operand.copy() for operand in judge.operands]
             changed[index][:, :, place] = halved(changed[index][:, :, place], element)
             assert not judge.verdict(operation.reference(changed)).passed, (index, place)
+
+
+def attention(operation: Operation, operands: list[Any], exp: Any = np.exp) -> Any:
+    """Compute attention with another exponential."""
+    _, m, _, _, k2 = operation.sizes
+    scores = operation._scale * (operands[0] @ operands[1].swapaxes(1, 2))
+    scores = scores + operands[3] if len(operands) > 3 else scores
+    if operation.option("causal") == "yes":
+        scores = np.where(np.tri(m, k2, k2 - m, dtype=bool), scores, -np.inf)
+    powers = exp(scores - scores.max(axis=2, keepdims=True))
+    return (powers @ operands[2]) / powers.sum(axis=2, keepdims=True)
+
+
+@pytest.mark.parametrize("types", ATTENTION.signatures)
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [((1, 1, 4, 64, 1024), {}), ((1, 1, 4, 64, 128), {"mask": "yes"}), ((2, 16, 4, 64, 300), {"causal": "yes"})],
+    ids=str,
+)
+def test_exponentials_that_do_not_vanish_in_a_range_are_reported(types: str, sizes: Any, options: Any) -> None:
+    operation = ATTENTION.make(sizes, types, **options)
+    all_of_them = judges(operation)
+    ranges = [(-250, -30, 1.0), (-120, -30, 1.0), (-120, -60, 0.1), (-127, -88, np.inf), (-104, -87, np.nan)]
+    for low, high, value in [*ranges, (-64, -32, 1.0)]:
+
+        def wrong(x: Any, low: float = low, high: float = high, value: float = value) -> Any:
+            return np.where((x > low) & (x < high), value, np.exp(x))
+
+        with np.errstate(invalid="ignore"):
+            assert any(not one.verdict(attention(operation, one.operands, wrong)).passed for one in all_of_them), low
+    assert all(one.verdict(attention(operation, one.operands)).passed for one in all_of_them)
