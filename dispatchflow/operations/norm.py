@@ -77,13 +77,15 @@ class Norm(Operation):
         changes the result. For `layer`, the mean is 2**-12, a sixteenth of the distance, so that x - mean is exact even
         if a device's quotient sum / n is not exact. If n is odd, one element is twice as far above the mean. Two
         elements above the mean and two below it are up to twice as far from it, so that a variance that loses digits
-        changes the result. These four distances have as many digits as exact sums permit.
+        changes the result. These four distances have as many digits as exact sums permit. Every
+        fourth row, from the third on, is 16 times smaller, so that the variance is about ε / 128. The row after it is
+        larger, so that the variance is about 1, 16, 256 or 4,096.
 
         `shifted`: all elements of a row are the same power of two, except two near its end, one above and one below it.
         One unit in the last place of the mean of squares is then at least 8 times the variance (less in short rows of
         f16). Therefore a variance that is computed as the mean of squares minus the square of the mean is wrong, in
         whatever order the squares are added. Sums of equal powers of two are exact in any order, and the two other
-        elements cause few roundings.
+        elements cause few roundings. In every fourth row, all elements are 1, so that the variance is 0.
 
         `few`: four elements of a row (eight for `layer`) have all digits of their type, and all others are 0, so that
         no sum is long. The first two cancel each other, so that the mean μ is small. Each zero adds μ² to the sum of
@@ -117,7 +119,10 @@ class Norm(Operation):
             x = self._far(raw) if recipe == "shifted" else x - x.mean(axis=1, keepdims=True) + step / 16
         if (few := self._few(recipe)).any():
             x[few] = self._few_terms(few, raw, places)
-        if recipe != "counted":  # scale up, but keep the squares finite in the accumulator
+        if recipe == "counted":  # smaller and larger variances; they are 0 for `layer` and a single column
+            larger = 8 + 2 * (rows // 4 % 4)
+            x = x * 2.0 ** np.select([rows % 4 == 2, rows % 4 == 3], [-4, larger if n > 1 else 0])
+        else:  # scale up, but keep the squares finite in the accumulator
             largest = np.ceil(np.log2(abs(x).max(axis=1, keepdims=True)))
             powers = min(exponents(self.signature.operands[0])[1] - 1, 40) - largest
             x = x * 2.0 ** (powers * (rows % 4 != 3))
@@ -148,6 +153,7 @@ class Norm(Operation):
         if n > 1:
             away = 2.0 ** -min(digits, self.signature.operands[0].digits - 1)
             x[np.arange(m)[:, None], self._late(raw)[:, :2]] += [away, -away]
+            x[3::4] = 1.0
         return x
 
     def _few_terms(self, few: Array, raw: Array, places: Array) -> Array:

@@ -155,6 +155,41 @@ def test_few_terms_in_a_long_row_are_right_in_any_order(types: str, kind: str, n
             assert judge.verdict(got + shift[0] if shift else got).passed, lanes
 
 
+RANGES = [(types, kind, n) for types in NORM.signatures for kind in ("layer", "rms") for n in (33, 1000, 4096)]
+
+
+@pytest.mark.parametrize(("types", "kind", "n"), RANGES)
+def test_a_variance_that_is_wrong_in_a_range_is_reported(types: str, kind: str, n: int) -> None:
+    operation = NORM.make((16, n), types, kind=kind)
+    judges = [Judge(operation, recipe) for recipe in operation.recipes]
+
+    def passes(change: Callable[[Any], Any]) -> bool:
+        def found(x: Any, scale: Any, *shift: Any) -> Any:
+            d = x - x.mean(axis=1, keepdims=True) if shift else x
+            with np.errstate(invalid="ignore"):
+                return d / np.sqrt(change((d * d).mean(axis=1, keepdims=True)) + EPSILON) * scale + sum(shift)
+
+        return all(judge.verdict(found(*judge.operands)).passed for judge in judges)
+
+    assert passes(lambda v: v)
+    for low, high in ((0, 2.0**-18), (0.5, 2), (8, 32), (128, 512), (2048, 8192)):
+        for wrong in (0, 2 * low + EPSILON, np.nan):
+            assert not passes(lambda v, low=low, high=high, wrong=wrong: np.where((v >= low) & (v < high), wrong, v))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("types", NORM.signatures)
+@pytest.mark.parametrize("n", [1, 8, 33, 4096])
+def test_the_variance_of_equal_elements_may_not_be_negative(types: str, n: int) -> None:
+    judge = Judge(NORM.make((4, n), types, kind="layer"), "shifted")
+    x, scale, shift = judge.operands
+    d = x - x.mean(axis=1, keepdims=True)
+    variance = (d * d).mean(axis=1, keepdims=True)
+    assert (variance == 0).any()
+    assert judge.verdict(d / np.sqrt(variance + EPSILON) * scale + shift).passed
+    with np.errstate(invalid="ignore"):
+        assert not judge.verdict(d / np.sqrt(np.where(variance == 0, -1, variance) + EPSILON) * scale + shift).passed
+
+
 Moments = tuple[Any, Any, int]
 """A mean, the sum of the squares of the distances from it, and their number."""
 
