@@ -79,7 +79,8 @@ class Norm(Operation):
         elements above the mean and two below it are up to twice as far from it, so that a variance that loses digits
         changes the result. These four distances have as many digits as exact sums permit. Every
         fourth row, from the third on, is 16 times smaller, so that the variance is about ε / 128. The row after it is
-        larger, so that the variance is about 1, 16, 256 or 4,096.
+        larger, so that the variance is about 1, 16, 256 or 4,096. In a single
+        column of `rms`, the elements have all their digits: they are about √ε, so that a lost digit changes the result.
 
         `shifted`: all elements of a row are the same power of two, except two near its end, one above and one below it.
         One unit in the last place of the mean of squares is then at least 8 times the variance (less in short rows of
@@ -114,6 +115,8 @@ class Norm(Operation):
             digits = (self.signature.accumulator.digits + 1 - n.bit_length()) // 2
             for i, each in enumerate(abs(full(stream(0, 3, 2 * m), digits)).reshape(2, m)):
                 x[rows, places[:, [i, n // 2 + odd + i]]] *= each[:, None]
+        if n == 1 and not self._layer:
+            x *= abs(full(stream(0, 3, m), self.signature.operands[0].digits))[:, None]
         if self._layer:
             x = np.where(order == n - 1, 2 * step, x) if odd else x
             x = self._far(raw) if recipe == "shifted" else x - x.mean(axis=1, keepdims=True) + step / 16

@@ -238,3 +238,16 @@ def test_the_bound_of_a_row_with_one_element_is_a_number(types: str, kind: str) 
     operation = NORM.make((4, 1), types, kind=kind)
     for recipe in operation.recipes:
         assert np.isfinite(Judge(operation, recipe).bounds).all()
+
+
+@pytest.mark.parametrize("types", NORM.signatures)
+@pytest.mark.parametrize("kind", ["layer", "rms"])
+@pytest.mark.parametrize("m", [1, 4])
+def test_a_row_with_one_element_is_verified(types: str, kind: str, m: int) -> None:
+    operation = NORM.make((m, 1), types, kind=kind)
+    assert power.unseen(operation) == []
+    for recipe in operation.recipes:
+        judge = Judge(operation, recipe)
+        x, scale, *shift = (array.astype(np.float32) for array in judge.operands)
+        d = x - x if shift else x
+        assert judge.verdict(d * (1 / np.sqrt(d * d + np.float32(EPSILON))) * scale + sum(shift)).passed
