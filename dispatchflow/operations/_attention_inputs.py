@@ -52,15 +52,19 @@ def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
     """Return inputs in which each query has equal scores for some keys; the other keys get no weight.
 
     The exponentials of the equal scores are 1, and those of the other scores are 0. The sum of the exponentials is then
-    the count of keys with equal scores, and a result is the mean of these keys' values, which are integers. A key that
+    the count of keys with equal scores, and a result is the mean of these keys' values, most of which are integers. A key that
     is lost, doubled or wrongly included changes the result by at least about 1 / count.
 
     Keys are 1 or -1 at each of `k1` places, times a power of two. Every fourth query, including the last, has equal
     scores for all keys. Each other query has 1 or -1 at some places, and 0 elsewhere. The keys with the query's signs
     at these places get equal scores: about 128 keys, or only a few keys for one of 16 queries. All keys have the same
     number at the first place. It moves all scores of a query by 128 or -128, so that exponentials overflow or vanish if
-    the maximum is not subtracted. With a causal mask, the query's own key and the next key have the query's signs. A
-    mask hides one of eight keys from each query except the last one; for the last query, `rising` tests the mask.
+    the maximum is not subtracted. The scores of every eighth query, including the last, are moved by -2**20, or in f16
+    by as much as the type's range allows. A maximum that begins with a larger number shows, and so do products that
+    overflow in f16 before they are scaled. With a causal mask, the query's own key and the next key have the query's
+    signs. A mask hides one of eight keys from each query except the last one; for the last query, `rising` tests the
+    mask.
+
     Values are 1 or -1. In every fourth column, or in the last of two or three, they are 1.5 or -1.5 plus a small
     positive number that uses the last half of the type's digits. If these digits of many keys are lost, the mean falls
     by the mean of the small numbers.
@@ -72,14 +76,16 @@ def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
     count · u, which can be more than the effect of a lost key. With alternating signs, the roundings of two neighbors
     cancel."""
     b, m, n, k1, k2, power, *_ = shape
-    unit, step = 2.0 ** (power // 2), 128 * 2.0 ** (power - power // 2)
+    unit, step = 2.0 ** (power // 2), _GAP * 2.0 ** (power - power // 2)
     query, place, own = np.arange(m)[::-1, None], np.arange(k1 - 1), k2 - m + np.arange(m)
     few = min(max(k2.bit_length() - 2, 0), k1 - 1)
     places = np.where(query % 4 == 0, 0, np.where(query % 16 == 1, few, min(max(k2.bit_length() - 8, 1), few)))
     asked = (place - query * few) % max(k1 - 1, 1) < places
     signs, keys = (np.where(bits(i, (b, size, k1)), 1.0, -1.0) for i, size in enumerate((m, k2)))
     q, k = signs * step, keys * unit
-    q[:, :, 0], k[:, :, 0] = np.where(query[:, 0] % 8 < 4, -step, step), unit
+    low = min(2.0**20 / _GAP**2 * step, 2.0**15 if element.bits == 16 else np.inf)
+    moved = np.where(query[:, 0] % 8 < 4, -step, step) / _GAP
+    q[:, :, 0], k[:, :, 0] = np.where(query[:, 0] % 8 == 0, -low, moved), unit * _GAP
     q[:, :, 1:] *= asked
     for i in range(m) if causal else ():
         near = k[:, own[i] : own[i] + 2, 1:]

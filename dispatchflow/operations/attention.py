@@ -197,9 +197,9 @@ class Attention(Operation):
         - `rising`: the bound of `balanced` + 2·w · (deviation of q · k + deviation of the mask) · deviation of v. These
           are standard deviations with the weights of a query. A constant that is rounded to the operands' type, such as
           log2(e), changes all scores by the same fraction, and the result by the scores' covariance with the values.
-        - `peaked`: 2 · (largest ρ + 16·w) · spread + w / tail · Σ weight · |v - v'| + ε (2·w / tail with a mask). The spread is a bound on
-          Σ weight · |v - y|, and v' is the value of the other key in a pair of keys (0 and 1, 2 and 3, …). The term
-          with v' is for the last digits of a query."""
+        - `peaked`: 2 · (largest ρ + 16·w) · spread + w / tail · Σ weight · |v - v'| + ε; with a mask, w / tail counts
+          twice. The spread is a bound on Σ weight · |v - y|, and v' is the value of the other key in a pair of keys (0
+          and 1, 2 and 3, …). The term with v' is for the last digits of a query and of a mask."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np

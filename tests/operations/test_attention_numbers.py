@@ -66,14 +66,19 @@ def test_the_digits_of_each_place_of_queries_and_keys_count(types: str) -> None:
             assert not judge.verdict(operation.reference(changed)).passed, (index, place)
 
 
-def attention(operation: Operation, operands: list[Any], exp: Any = np.exp) -> Any:
-    """Compute attention with another exponential."""
+def attention(
+    operation: Operation, operands: list[Any], exp: Any = np.exp, first: float = -np.inf, most: float = np.inf
+) -> Any:
+    """Compute attention with another exponential or first maximum.
+
+    Products of queries and keys overflow above `most`."""
     _, m, _, _, k2 = operation.sizes
-    scores = operation._scale * (operands[0] @ operands[1].swapaxes(1, 2))
+    products = operands[0] @ operands[1].swapaxes(1, 2)
+    scores = operation._scale * np.where(abs(products) > most, np.copysign(np.inf, products), products)
     scores = scores + operands[3] if len(operands) > 3 else scores
     if operation.option("causal") == "yes":
         scores = np.where(np.tri(m, k2, k2 - m, dtype=bool), scores, -np.inf)
-    powers = exp(scores - scores.max(axis=2, keepdims=True))
+    powers = exp(scores - np.maximum(scores.max(axis=2, keepdims=True), first))
     return (powers @ operands[2]) / powers.sum(axis=2, keepdims=True)
 
 
@@ -95,3 +100,21 @@ def test_exponentials_that_do_not_vanish_in_a_range_are_reported(types: str, siz
         with np.errstate(invalid="ignore"):
             assert any(not one.verdict(attention(operation, one.operands, wrong)).passed for one in all_of_them), low
     assert all(one.verdict(attention(operation, one.operands)).passed for one in all_of_them)
+
+
+@pytest.mark.parametrize("types", ATTENTION.signatures)
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [((1, 1, 4, 64, 100), {}), ((2, 9, 4, 128, 64), {"mask": "yes", "causal": "yes"}), ((1, 3, 2, 8, 5), {})],
+    ids=str,
+)
+def test_a_maximum_that_begins_too_high_and_products_that_overflow_in_f16_are_reported(
+    types: str, sizes: Any, options: Any
+) -> None:
+    operation = ATTENTION.make(sizes, types, **options)
+    judge = Judge(operation)
+    assert judge.verdict(attention(operation, judge.operands)).passed
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for first in (0.0, -100.0, -200.0, -1000.0, -1e4, -6e4):
+            assert not judge.verdict(attention(operation, judge.operands, first=first)).passed, first
+        assert not judge.verdict(attention(operation, judge.operands, most=65504)).passed
