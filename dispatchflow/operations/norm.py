@@ -102,6 +102,7 @@ class Norm(Operation):
             return None
         import numpy as np
 
+        from dispatchflow.operations._norm_inputs import few_terms, shifted
         from dispatchflow.operations._random import full, stream, uniform
         from dispatchflow.operations._range import exponents
 
@@ -119,9 +120,9 @@ class Norm(Operation):
             x *= abs(full(stream(0, 3, m), self.signature.operands[0].digits))[:, None]
         if self._layer:
             x = np.where(order == n - 1, 2 * step, x) if odd else x
-            x = self._far(raw) if recipe == "shifted" else x - x.mean(axis=1, keepdims=True) + step / 16
+            x = shifted(raw, self.signature) if recipe == "shifted" else x - x.mean(axis=1, keepdims=True) + step / 16
         if (few := self._few(recipe)).any():
-            x[few] = self._few_terms(few, raw, places)
+            x[few] = few_terms(few, raw, places, self._terms, self._layer, self.signature)
         if recipe == "counted":  # smaller and larger variances; they are 0 for `layer` and a single column
             larger = 8 + 2 * (rows // 4 % 4)
             x = x * 2.0 ** np.select([rows % 4 == 2, rows % 4 == 3], [-4, larger if n > 1 else 0])
@@ -131,54 +132,6 @@ class Norm(Operation):
             x = x * 2.0 ** (powers * (rows % 4 != 3))
         row = (uniform(stream(1 + i, 1, n), v.type.element, v.low, v.high) for i, v in enumerate(vectors))
         return [x, *(values.astype(np.float64) for values in row)]
-
-    @property
-    def _end(self) -> int:
-        """The number of columns at the end of a row that may have the special elements of `few` and `shifted`.
-
-        If such elements came earlier, a kernel that updates a running mean would lose digits of the variance."""
-        return min(max(self.sizes[1] // 256, 16), self.sizes[1])
-
-    def _late(self, raw: Array) -> Array:
-        """Return for each row of random numbers its last columns, in random order."""
-        columns: Array = self.sizes[1] - self._end + raw[:, -self._end :].argsort(axis=1)
-        return columns
-
-    def _far(self, raw: Array) -> Array:
-        """Return rows of 1 in which two elements, one above and one below 1, are 2**-digits away from it.
-
-        The variance is 2 · 4**-digits / n. In f16 it is at most 2**-21, if n is small: an element has 11 digits."""
-        import numpy as np
-
-        m, n = raw.shape
-        digits = (self.signature.accumulator.digits + 6 - n.bit_length()) // 2
-        x = np.ones((m, n))
-        if n > 1:
-            away = 2.0 ** -min(digits, self.signature.operands[0].digits - 1)
-            x[np.arange(m)[:, None], self._late(raw)[:, :2]] += [away, -away]
-            x[3::4] = 1.0
-        return x
-
-    def _few_terms(self, few: Array, raw: Array, places: Array) -> Array:
-        """Return the rows of few terms; the permutations `places` sort the random numbers `raw`."""
-        import numpy as np
-
-        from dispatchflow.operations._random import full, stream
-
-        (m, n), terms = self.sizes, self._terms
-        count, less = (7, 128) if self._layer else (3, 1024)
-        first, third, *small = full(stream(0, 3, count * m), self.signature.operands[0].digits).reshape(count, m)[
-            :, few
-        ]
-        values = np.stack([first, -first, third / 2, *(each / less for each in small)], axis=1)
-        chosen = places[few, :terms]
-        if self._layer and n >= 64:
-            end = self._end
-            chosen[:, :3] = self._late(raw[few])[:, :3]
-            chosen[:, 3:] = chosen[:, 3:] * (n - end) // n
-        x = np.zeros((len(chosen), n))
-        x[np.arange(len(chosen))[:, None], chosen] = values[:, :terms]
-        return x
 
     def operands(self) -> tuple[Operand, ...]:
         x, row = self.result(), TensorType((self.sizes[1],), self.signature.operands[0])

@@ -1,0 +1,61 @@
+"""Make the rows of two recipes of `norm`: `shifted`, and `few`, whose rows have few nonzero elements.
+
+`norm.Norm.made` describes the recipes. `raw` is one random number for each element of an operand [m, n]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dispatchflow.operations._random import full, stream
+
+if TYPE_CHECKING:
+    from dispatchflow.mlir.types import Signature
+    from dispatchflow.operations.api import Array
+
+
+def shifted(raw: Array, types: Signature) -> Array:
+    """Return rows of 1 in which two elements, one above and one below 1, are 2**-digits away from it.
+
+    The variance is 2 · 4**-digits / n. In f16 it is at most 2**-21, if n is small: an element has 11 digits."""
+    m, n = raw.shape
+    digits = (types.accumulator.digits + 6 - n.bit_length()) // 2
+    x = np.ones((m, n))
+    if n > 1:
+        away = 2.0 ** -min(digits, types.operands[0].digits - 1)
+        x[np.arange(m)[:, None], _late(raw)[:, :2]] += [away, -away]
+        x[3::4] = 1.0
+    return x
+
+
+def few_terms(few: Array, raw: Array, places: Array, terms: int, layer: bool, types: Signature) -> Array:
+    """Return the rows of the mask `few`, with `terms` nonzero elements each.
+
+    The permutations `places` sort the random numbers `raw`."""
+    m, n = raw.shape
+    count, less = (7, 128) if layer else (3, 1024)
+    first, third, *small = full(stream(0, 3, count * m), types.operands[0].digits).reshape(count, m)[:, few]
+    values = np.stack([first, -first, third / 2, *(each / less for each in small)], axis=1)
+    chosen = places[few, :terms]
+    if layer and n >= 64:
+        end = _end(n)
+        chosen[:, :3] = _late(raw[few])[:, :3]
+        chosen[:, 3:] = chosen[:, 3:] * (n - end) // n
+    x = np.zeros((len(chosen), n))
+    x[np.arange(len(chosen))[:, None], chosen] = values[:, :terms]
+    return x
+
+
+def _late(raw: Array) -> Array:
+    """Return for each row of random numbers its last columns, in random order."""
+    n = raw.shape[1]
+    columns: Array = n - _end(n) + raw[:, -_end(n) :].argsort(axis=1)
+    return columns
+
+
+def _end(n: int) -> int:
+    """Return how many of `n` columns, at the end of a row, may have special elements.
+
+    If such elements came earlier, a kernel that updates a running mean would lose digits of the variance."""
+    return min(max(n // 256, 16), n)
