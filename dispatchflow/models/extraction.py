@@ -20,7 +20,11 @@ NO_BINDINGS = 3
 _SCRIPT = Path(__file__).with_name("_extractor.py")
 _SCALARS = {"index": "<q", "i64": "<q", "i32": "<i", "i16": "<h", "i8": "<b", "i1": "<?", "f64": "<d", "f32": "<f"}
 _INDICES = ("i32", "i64")
-_ENCODED = "its operands have an encoding, a layout that the compiler chooses later, so no function can take them"
+_UNUSABLE = {
+    "encoding": "its operands have an encoding, a layout that the compiler chooses later, so no function can take them",
+    "complex<": "its operands or results are complex numbers, which a spec cannot describe",
+}
+"""A part of an MLIR type → why a module with such an argument or result has no sweep."""
 
 
 class Argument(msgspec.Struct, frozen=True):
@@ -125,8 +129,8 @@ def sweep(
     """
     site, module, name = sites[0], extracted.modules[number], stem(sites[0].number, program)
     same = tuple(each.number for each in sites[1:])
-    if _is_encoded(module):
-        return Sweep(site, same, number, name, None, why=_ENCODED)
+    if why := _unusable(module):
+        return Sweep(site, same, number, name, None, why=why)
     if isinstance(captured, str):
         inputs = tuple(map(random_input, module.arguments))
         known = None if None in inputs else tuple(filter(None, inputs))
@@ -152,9 +156,11 @@ def sweep(
     return Sweep(site, same, number, name, tuple(words), (), tuple(files.items()), why)
 
 
-def _is_encoded(module: Extract) -> bool:
-    types = (*(argument.type for argument in module.arguments), *module.results)
-    return any("encoding" in type_ for type_ in types)
+def _unusable(module: Extract) -> str | None:
+    """Return why no spec can describe a module's arguments and results; None if one can."""
+    types = [*(argument.type for argument in module.arguments), *module.results]
+    reasons = (why for text, why in _UNUSABLE.items() if any(text in type_ for type_ in types))
+    return next(reasons, None)
 
 
 def random_input(argument: Argument) -> str | None:

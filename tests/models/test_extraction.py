@@ -78,6 +78,16 @@ def test_without_a_capture_inputs_are_random_where_their_types_are_known() -> No
     assert unsized.inputs is None and unsized.why == "no capture, and its sizes are known at run time only: give inputs"
 
 
+def test_a_site_with_complex_numbers_has_no_sweep_and_the_others_go_on() -> None:
+    for module in (
+        Extract("exe", "a", (Argument("tensor<8xcomplex<f32>>", "in0"),), ("tensor<8xf32>",)),
+        Extract("exe", "a", (Argument("tensor<8xf32>", "in0"),), ("tensor<8xcomplex<f32>>",)),
+    ):
+        values = {"in0": Value("8xf32"), "out0": Value("8xf32")}
+        found = extraction.sweep(PROGRAM, Extracted((module, DYNAMIC), {0: 0, 1: 1}), 0, [PROGRAM.sites[0]], values)
+        assert found.inputs is None and "complex numbers" in str(found.why)
+
+
 def test_an_operand_with_an_encoding_is_no_argument() -> None:
     packed = Extract("exe", "a", (Argument("tensor<4x8xf32, #iree_encoding.encoding<x>>", "in0"),), ())
     found = extraction.sweep(PROGRAM, Extracted((packed,), {0: 0}), 0, [PROGRAM.sites[0]], TENSORS)
