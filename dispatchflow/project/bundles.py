@@ -10,6 +10,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -215,12 +216,10 @@ def _place(out: Path, made: Bundle, files: Mapping[str, Path], workspace: Worksp
     """Write the files of a bundle; the spec is last, because a folder with a spec counts as a bundle."""
     texts = {bundle.README: bundle.readme(made), bundle.REPRO: bundle.repro(made), bundle.SPEC: bundle.spec(made)}
     texts = {**{file.name: file.text for file in case.tuning.files}, **texts}
+    fresh, scratch = not out.exists(), None
     try:
         out.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=out))
-    except OSError as error:
-        raise SpecError(f"out={out} cannot be written", {"found": error.strerror}) from error
-    try:
         for name, path in files.items():
             shutil.copyfile(path, scratch / name)
         for name, text in texts.items():
@@ -230,5 +229,11 @@ def _place(out: Path, made: Bundle, files: Mapping[str, Path], workspace: Worksp
                 path.unlink()
         for name in (*files, *texts):
             (scratch / name).replace(out / name)
+    except OSError as error:
+        raise SpecError(f"out={out} cannot be written", {"found": error.strerror}) from error
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+        if fresh:
+            with suppress(OSError):  # it is not empty, or was not made
+                out.rmdir()

@@ -160,6 +160,14 @@ def test_a_report_needs_no_room(disk: Path, copied: Project) -> None:
     assert "No space left on device" in outcome.err
 
 
+def test_a_bundle_on_a_full_disk_names_its_folder_and_leaves_nothing(disk: Path, copied: Project) -> None:
+    ballast = fill(disk)
+    outcome = copied.doit("extract", f"compile:{NAME}", f"out={disk}/alone")
+    assert outcome.code == 2
+    assert f"out={disk}/alone cannot be written" in outcome.err and "No space left on device" in outcome.err
+    assert list(disk.iterdir()) == [ballast]
+
+
 def test_looking_and_cleaning_need_no_room(disk: Path, copied: Project) -> None:
     on(disk, copied)
     ballast = fill(disk)

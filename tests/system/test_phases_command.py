@@ -52,6 +52,8 @@ def test_two_phases_of_one_case_are_compared(project: Project) -> None:
     assert project.doit(*WORDS, "phases", NAME, "from=flow").out == one
     assert project.doit(*WORDS, "phases", NAME, "to=stream", "out=d.txt").out == ""
     assert (project.root / "d.txt").read_text() == one
+    last = project.doit(*WORDS, "phases", NAME, "from=12")
+    assert last.code == 2 and "there is no later phase to compare with" in last.err
     wrong = project.doit(*WORDS, "phases", NAME, "from=flwo")
     assert wrong.code == 2 and "Did you mean 'flow'?" in wrong.err
 

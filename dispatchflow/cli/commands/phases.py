@@ -107,6 +107,9 @@ def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
         begin = known[max(0, known.index(end) - 1)]
     if end is None:
         end = known[min(len(known) - 1, known.index(begin) + 1)]
+    if begin == end and ("from" in values) != ("to" in values):
+        word, beside = ("from", "later") if "from" in values else ("to", "earlier")
+        raise SpecError(f"there is no {beside} phase to compare with", {word: begin.name}, "Name two phases, or with=.")
     if begin == end:
         raise SpecError("from= and to= are the same phase", {"phase": begin.name}, "Name two phases, or with=.")
     yield (
