@@ -52,8 +52,8 @@ def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
     """Return inputs in which each query has equal scores for some keys; the other keys get no weight.
 
     The exponentials of the equal scores are 1, and those of the other scores are 0. The sum of the exponentials is then
-    the count of keys with equal scores, and a result is the mean of these keys' values, most of which are integers. A
-    key that is lost, doubled or wrongly included changes the result by at least about 1 / count.
+    the count of keys with equal scores, and a result is the mean of these keys' values, nearly all integers. A key that
+    is lost, doubled or wrongly included changes the result by at least about 1 / count.
 
     Keys are 1 or -1 at each of `k1` places, times a power of two. Every fourth query, including the last, has equal
     scores for all keys. Each other query has 1 or -1 at some places, and 0 elsewhere. The keys with the query's signs
