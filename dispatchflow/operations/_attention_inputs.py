@@ -65,9 +65,9 @@ def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
     signs. A mask hides one of eight keys from each query except the last one; for the last query, `rising` tests the
     mask.
 
-    Values are 1 or -1. In every fourth column, or in the last of two or three, they are 1.5 or -1.5 plus a small
-    positive number that uses the last half of the type's digits. If these digits of many keys are lost, the mean falls
-    by the mean of the small numbers.
+    Values are 1 or -1. In every fourth column, or in the last of two or three, they are 1.5 or -1.5 plus a third of
+    the last digit of half a significand: 0101…01 in binary. With any smaller number of digits, all of these values
+    change in the same direction, and their mean changes.
 
     If the type is wider than f16, neighboring values have different signs, and one value of each other column is
     so large that the column's mean is between 4 and 8. The mean then shows a lost key, even one that is lost only from
@@ -93,12 +93,12 @@ def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
     v = np.where(bits(2, (b, k2, n)), 1.0, -1.0)
     column, half = np.arange(n), element.digits // 2
     fine = column % 4 == (min(n - 1, 3) or -1)
-    small = abs(full(stream(2, 3, b * k2), element.digits - half - 1)) * 2.0 ** -(half + 1)
+    small = 2 ** (element.digits - half) // 3 * 2.0 ** (1 - element.digits)
     if element.bits > 16:
         v[:, 1::2] = -v[:, : k2 - 1 : 2]
         heavy = column[~fine] * int(k2 * 0.618 + 1) % (k2 - m + 1 if causal else k2)
         v[:, heavy, column[~fine]] = 2.0 ** (k2.bit_length() + 2)
-    v[:, :, fine] = v[:, :, fine] * 1.5 + small.reshape(b, k2, 1)
+    v[:, :, fine] = v[:, :, fine] * 1.5 + small
     if not shape.masked:
         return [q, k, v]
     hidden = bits(3, (b, m, k2), of=3)
@@ -185,15 +185,15 @@ def _spread(size: int) -> Array:
 def peaked(shape: Shape, element: ElementType) -> list[Array]:
     """Return inputs in which each query gives its weight to groups of four neighboring keys.
 
-    Every second query, counted from the last one, has one group. Every fourth has about √(all groups) neighboring
-    groups, and every fourth, including the last one, has all groups. (With a single column of values, the last query
-    has one group.) The scores of the other groups are lower by 128 or more.
+    Every fourth query, counted from the last one, has all groups, and any other query has one. (With a single column
+    of values, the last query has one group.) The scores of the other groups are lower by 128 or more.
 
-    The scores of a group's first two keys are equal only if all digits are read. Most places are in pairs. The products
-    at the two places of a pair have different signs, and are about equal; their sum depends on the last digits of the
-    query and of the keys. A query with one group has one such pair, and any other query has up to 32 smaller ones; its
-    other places are 0. All changes by last digits, also those of a mask, have the same direction, and the product at
-    another place cancels them. In the next element of the batch, the places are rotated.
+    The scores of a group's first two keys are equal only if all digits are read. Most places are in pairs. The
+    products at the two places of a pair have different signs, and are about equal; their sum depends on the last
+    digits of the query and of the keys. Every second query has one such pair, and the others, which include the last
+    one, have up to 32 smaller ones; the other places of a query are 0. All changes by last digits, also those of a
+    mask, have the same direction, and the product at another place cancels them. In the next element of the batch, the
+    places are rotated.
 
     If a query has one group, the scores of the group's last two keys are lower by 8, so that a wrong scale changes the
     weights of these keys by much. If it has all groups, these scores are lower by 16 to 244
@@ -208,7 +208,7 @@ def peaked(shape: Shape, element: ElementType) -> list[Array]:
     target = (seen - 1 - query * max(int(groups * 0.618), 1)) % seen
     low, sign = tail(element), 1.0 - 2.0 * (key % 2)
     bits_ = (groups - 1).bit_length()
-    ignored = np.choose(query % 4, [bits_, 0, bits_ // 2, 0])
+    ignored = np.where(query % 4 == 0, bits_, 0)
     # If a causal mask hides the keys from `middle_key` on from a query, these keys get very high scores for this query.
     # They are so high that a mask of -30, in place of minus infinity, would not hide the keys.
     middle_key = (shape.last.min() + shape.last.max() + 1) // 2
@@ -221,7 +221,7 @@ def peaked(shape: Shape, element: ElementType) -> list[Array]:
     # for each place: (score that it adds, factor of the queries, factor of the keys)
     places: list[tuple[float, Array, Array]] = [
         (1.0, -offset, sign),
-        (4.0, query % 2, 1.0 - 2.0 * (key // 2 % 2)),
+        (4.0, query % 4 > 0, 1.0 - 2.0 * (key // 2 % 2)),
         (1.0, query % 4 == 0, -distance * (key // 2 % 2)),
     ]
     for bit in range(bits_):
