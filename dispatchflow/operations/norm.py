@@ -77,10 +77,10 @@ class Norm(Operation):
         changes the result. For `layer`, the mean is 2**-12, a sixteenth of the distance, so that x - mean is exact even
         if a device's quotient sum / n is not exact. If n is odd, one element is twice as far above the mean. Two
         elements above the mean and two below it are up to twice as far from it, so that a variance that loses digits
-        changes the result. These four distances have as many digits as exact sums permit. Every
-        fourth row, from the third on, is 16 times smaller, so that the variance is about ε / 128. The row after it is
-        larger, so that the variance is about 1, 16, 256 or 4,096. In a single
-        column of `rms`, the elements have all their digits: they are about √ε, so that a lost digit changes the result.
+        changes the result. These four distances have as many digits as exact sums permit. One row
+        of 16 is 16 times smaller, so that the variance is about ε / 128, and one of eight is larger, so that the
+        variance is about 1 or 256. In a single column of `rms`, the elements have all their digits: they are about √ε,
+        so that a lost digit changes the result.
 
         `shifted`: all elements of a row are the same power of two, except two near its end, one above and one below it.
         One unit in the last place of the mean of squares is then at least 8 times the variance (less in short rows of
@@ -124,8 +124,8 @@ class Norm(Operation):
         if (few := self._few(recipe)).any():
             x[few] = few_terms(few, raw, places, self._terms, self._layer, self.signature)
         if recipe == "counted":  # smaller and larger variances; they are 0 for `layer` and a single column
-            larger = 8 + 2 * (rows // 4 % 4)
-            x = x * 2.0 ** np.select([rows % 4 == 2, rows % 4 == 3], [-4, larger if n > 1 else 0])
+            larger = 8 + 4 * (rows // 8 % 2)
+            x = x * 2.0 ** np.select([rows % 16 == 2, rows % 8 == 3], [-4, larger if n > 1 else 0])
         else:  # scale up, but keep the squares finite in the accumulator
             largest = np.ceil(np.log2(abs(x).max(axis=1, keepdims=True)))
             powers = min(exponents(self.signature.operands[0])[1] - 1, 40) - largest
