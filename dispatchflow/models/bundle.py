@@ -43,6 +43,14 @@ class Bundle(msgspec.Struct, frozen=True):
     """Whether `repro.sh run` records the call for `iree-run-replay`."""
     execution: int | None = None
     """The number of the execution of each site that was captured, from 1; None for the last execution."""
+    wrong: bool = False
+    """Whether the case's own results are wrong, so that results of its sites may be wrong too."""
+
+
+WRONG = (
+    "The results of the case are wrong. The expected results of a site are what the case computed, so they may be wrong"
+    " too; doit locate finds the wrong sites."
+)
 
 
 def spec(bundle: Bundle) -> str:
@@ -50,6 +58,8 @@ def spec(bundle: Bundle) -> str:
     lines = [f"{MARK}{bundle.case}, each by itself. The files are relative to this one."]
     if bundle.left_out:
         lines.append(f"# The case has the tuning {bundle.left_out}. It reads a file and is left out here.")
+    if bundle.wrong:
+        lines.append(f"# {WRONG}")
     for sweep in bundle.sweeps:
         lines += ["", *_sweep(bundle, sweep)]
     return "\n".join(lines) + "\n"
@@ -199,6 +209,8 @@ def readme(bundle: Bundle) -> str:
         f"With IREE's tools:   sh {REPRO} run; sh {REPRO} benchmark",
         f"With dispatchflow:   doit specs=THIS_FOLDER 'profile:*'; {SPEC} says what is compared",
     ]
+    if bundle.wrong:
+        lines += ["", WRONG]
     if bundle.execution:
         lines.append(f"Operands and results are those of execution {bundle.execution} of each site.")
     if bundle.replay:

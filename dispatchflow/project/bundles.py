@@ -204,6 +204,7 @@ def _bundle(
         left_out=case.tuning.name if files else None,
         replay=workspace.values.get("replay", False),
         execution=workspace.values.get("execution"),
+        wrong=workspace.resolver.chain(case)["verify"].state == "failed",
     )
 
 

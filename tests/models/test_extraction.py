@@ -4,6 +4,8 @@ import struct
 import subprocess
 import tomllib
 
+import msgspec
+
 from dispatchflow.mlir import functions
 from dispatchflow.models import bundle, extraction
 from dispatchflow.models.bundle import Bundle
@@ -76,6 +78,14 @@ def test_without_a_capture_inputs_are_random_where_their_types_are_known() -> No
     assert made("no capture").inputs == ("4x8xf32", "tensor<i64>=0..1")
     unsized = made("no capture", 1)
     assert unsized.inputs is None and unsized.why == "no capture, and its sizes are known at run time only: give inputs"
+
+
+def test_a_bundle_of_a_wrong_case_says_so() -> None:
+    right = text(made(TENSORS))
+    wrong = msgspec.structs.replace(right, wrong=True)
+    for page in (bundle.spec, bundle.readme):
+        assert bundle.WRONG in page(wrong) and bundle.WRONG not in page(right)
+    assert tomllib.loads(bundle.spec(wrong)) == tomllib.loads(bundle.spec(right))
 
 
 def test_a_site_with_complex_numbers_has_no_sweep_and_the_others_go_on() -> None:

@@ -57,6 +57,10 @@ def _lines(made: Written) -> Iterator[str]:
         yield f"{', '.join(names[:_SHOWN])}{', …' if len(names) > _SHOWN else ''}: {why}"
     if made.bundle.left_out:
         yield f"the tuning {made.bundle.left_out} reads a file and is left out of the spec"
+    if made.bundle.wrong:
+        from dispatchflow.models.bundle import WRONG
+
+        yield WRONG
     if made.without:
         numbers = ", ".join(map(str, made.without))
         yield f"site {numbers}: no module, because the compiler added the dispatch after all others were formed"
