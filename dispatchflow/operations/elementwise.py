@@ -141,16 +141,15 @@ class Elementwise(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error: one rounding for an arithmetic operation, else `_functions.error_of`."""
+        """Return a bound on the error: one rounding for an arithmetic operation, else `_functions.error_of`.
+
+        For a function, the smallest normal number is added where the result is about as small. Such a result is then
+        right even if a kernel flushes it to 0."""
         y, element = self.reference(operands), self.signature.accumulator
-        return _functions.error_of(self._kind, operands[0], y, element) if self._curved else abs(y) * element.unit
-
-    def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`, plus the smallest normal number where the result is about as small.
-
-        Such a result is then right even if a kernel flushes it to 0."""
+        if not self._curved:
+            return abs(y) * element.unit
         smallest = {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}[self.signature.result.bits]
-        bound: Array = self.error(operands) + smallest * (abs(self.reference(operands)) < 2 * smallest)
+        bound: Array = _functions.error_of(self._kind, operands[0], y, element) + smallest * (abs(y) < 2 * smallest)
         return bound
 
     def library_lacks(self, library: Library) -> str | None:
