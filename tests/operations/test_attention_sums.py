@@ -53,7 +53,7 @@ def test_every_key_of_an_attention_its_mask_and_its_boundary_count(types: str, o
             if what in missed and random.verdict(attention(operation, random.operands, both=w)).passed
         ]  # fmt: skip
     assert missed == []
-    if types == "f32" or k2 == 8:  # see "What verification cannot see" in docs/verification.md
+    if types == "f32" or k2 == 8:  # see "What each operation lets pass" in docs/verification.md
         results = ((what, attention(operation, judge.operands, summed=w)) for what, w in weights(k2))
         assert judge.missed(results) == []
     with np.errstate(invalid="ignore", over="ignore"):
