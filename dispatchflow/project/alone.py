@@ -27,8 +27,8 @@ _ENDS = ("later_low_ns", "later_high_ns")
 def times(workspace: Workspace, chain: CaseState, program: Program) -> dict[int, Alone]:
     """Return site number → time of the site when it runs alone, for the sites with such a time.
 
-    The time is from the newest row of the site's module with the case's target, device, threads and toolchain. Nothing
-    is extracted or measured here: without an earlier extraction the result is empty.
+    The time is from the newest row of the site's module with the case's target, device, threads and toolchain, and
+    with hot inputs. Nothing is extracted or measured here: without an earlier extraction the result is empty.
 
     Raises:
         DamagedObject: an object was damaged or missing, and has been dropped with its records.
@@ -45,10 +45,11 @@ def times(workspace: Workspace, chain: CaseState, program: Program) -> dict[int,
         digest_of_module(made.outputs[f"{n}.mlir"], extraction.FUNCTION): n for n in set(found.dispatches.values())
     }
     newest: dict[int, Mapping[str, Any]] = {}
+    cold: dict[int, Mapping[str, Any]] = {}
     for row in parquet.read(workspace.store.root / parquet.CASES.folder):
         if row["program_digest"] in modules and _comparable(row, workspace, chain):
-            newest[modules[row["program_digest"]]] = row
-    known = {module: _alone(row) for module, row in newest.items()}
+            (cold if row["cache"] == "cold" else newest)[modules[row["program_digest"]]] = row
+    known = {module: _alone(row, cold.get(module)) for module, row in newest.items()}
     numbers = {site.number: found.dispatches.get(site.dispatch) for site in program.sites if site.dispatch is not None}
     return {site: known[module] for site, module in numbers.items() if module in known}
 
@@ -63,9 +64,10 @@ def _comparable(row: Mapping[str, Any], workspace: Workspace, chain: CaseState) 
     return bool(row["dispatch_blocks_ns"]) and all(row[name] == value for name, value in wanted.items())
 
 
-def _alone(row: Mapping[str, Any]) -> Alone:
+def _alone(row: Mapping[str, Any], cold: Mapping[str, Any] | None) -> Alone:
     found = summary(row["dispatch_blocks_ns"])
+    cold_ns = summary(cold["dispatch_blocks_ns"]).median_ns if cold else None
     known = row["later_low_ns"] is not None  # the whole call's interval is scaled to the dispatch's median
     low, high = (found.median_ns * row[end] / row["median_ns"] if known else None for end in _ENDS)
     only = row["dispatch_configurations"][0] if len(row["dispatch_configurations"] or ()) == 1 else None
-    return Alone(row["case"], found.median_ns, low, high, only)
+    return Alone(row["case"], found.median_ns, low, high, only, cold_ns)

@@ -33,6 +33,8 @@ class Alone(NamedTuple):
     """`low_ns` and `high_ns` are the interval for a comparison with other sessions; None if unknown."""
     configuration: str | None = None
     """The configuration that the compiler applied to the module's only dispatch; None if it has several."""
+    cold_ns: float | None = None
+    """The median time with cold inputs; None if it was not measured."""
 
 
 _HEADER = ["site", "calls", "median", "±", "share", "GFLOP/s", "GB/s", "peak", "kernel", "operations"]
@@ -188,6 +190,7 @@ def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
     Two times differ if their intervals do not overlap. The line begins with the largest differences. The list is empty
     if there is no such site."""
     apart: list[tuple[float, str]] = []
+    cold_is_known = any(found.cold_ns is not None for found in alone.values())
     for time in times.sites:
         found, here = alone.get(time.sites[0]), time.summary
         if found is None or len(time.sites) > 1 or not time.executions or not here.median_ns:
@@ -197,13 +200,16 @@ def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
             continue
         low, high, own_low, own_high = (end or 0.0 for end in ends)
         if own_low > high / time.executions or own_high < low / time.executions:
-            more = found.median_ns / (here.median_ns / time.executions) - 1
-            apart.append((-abs(more), f"site {time.name} {more:+.0%}"))
+            here_ns = here.median_ns / time.executions
+            more = found.median_ns / here_ns - 1
+            cold = "" if found.cold_ns is None else f" (with cold inputs {found.cold_ns / here_ns - 1:+.0%})"
+            apart.append((-abs(more), f"site {time.name} {more:+.0%}{cold}"))
     if not apart:
         return []
     named = [words for _, words in sorted(apart)[:_DEPARTURES]]
     rest = f" and {len(apart) - len(named)} more" if len(apart) > len(named) else ""
-    return [f"the time alone differs from the time here by more than the noise: {', '.join(named)}{rest}"]
+    hint = "" if cold_is_known else "; measure them with cache=cold too, to see whether caches are the cause"
+    return [f"the time alone differs from the time here by more than the noise: {', '.join(named)}{rest}{hint}"]
 
 
 def reconfigured(program: Program, configurations: Mapping[str, str], alone: Mapping[int, Alone]) -> list[str]:

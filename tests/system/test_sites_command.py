@@ -173,6 +173,8 @@ def test_a_site_that_was_measured_alone_has_that_time_beside_it(loops: Project, 
     assert first["configuration"].startswith("DoubleTilingExpert ")
     assert 0.01 < float(first["alone_ns"]) / (float(first["median_ns"]) / 3) < 100  # right unit, right number of calls
     assert "the compiler applied" not in text
+    assert project.doit("specs=alone", "protocol=fast", "cache=cold", "profile").code == 0
+    assert rows_of(project.doit(*CASE, "sites", "format=csv").out)[0]["alone_ns"] == first["alone_ns"]
 
 
 def test_an_operation_has_sites_and_a_library_has_none(tmp_path: Path) -> None:
