@@ -9,7 +9,7 @@ from dispatchflow.iree import phases
 from dispatchflow.keys import Digest, Key
 from dispatchflow.store.retention import StoredRecord
 
-_RECOMPILES = ("phases", "passes", *phases.OUTPUTS, annotate.LINKED)
+_RECOMPILES = ("phases", "passes", phases.SOURCES, *phases.OUTPUTS, annotate.LINKED)
 
 
 def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:

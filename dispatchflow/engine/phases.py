@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from dispatchflow.cases.case import Case
@@ -51,6 +52,16 @@ def program_text(executor: StageExecutor, case: Case, source: Source, kind: str)
         return {f"module.{kind}": executor.store.put_file(made)} if made.is_file() else {}
 
     return Recompile(executor, case, source, _TEXT).record(kind, phases.output_flags(kind), take)
+
+
+def dispatches(executor: StageExecutor, case: Case, source: Source) -> Record:
+    """Return the record of a compile that ends before code generation, with the dispatches' modules."""
+
+    def take(scratch: Path) -> dict[str, Digest]:
+        folder = scratch / phases.SOURCES
+        return {path.name: executor.store.put_file(path) for path in sorted(folder.glob("*.mlir"))}
+
+    return Recompile(executor, case, source, os.devnull).record(phases.SOURCES, phases.sources_flags(), take)
 
 
 def times(executor: StageExecutor, case: Case, source: Source) -> list[pass_times.PassTime]:

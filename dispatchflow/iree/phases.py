@@ -11,6 +11,9 @@ from dispatchflow.errors import SpecError, suggestion
 FOLDER = "phases"
 """The directory into which the compiler dumps the module after each phase."""
 
+SOURCES = "sources"
+"""The directory into which the compiler dumps the module of each dispatch, before it generates code."""
+
 PASSES = ("--mlir-print-ir-after-all",)
 """Flags that print the module after each pass.
 
@@ -24,6 +27,7 @@ TIMING = ("--mlir-timing", "--mlir-timing-display=tree", "--mlir-output-format=j
 OUTPUTS = ("vm-asm", "vm-c")
 """Values of `--output-format=` with which the compiler prints the host program as text."""
 
+_FUNCTION = re.compile(r"\s*func\.func (?:\w+ )?@([^\s(]+)\(")
 _FILE = re.compile(r"(?:.*\.)?(\d+)\.([\w-]+)\.mlir", re.DOTALL)
 
 
@@ -47,8 +51,22 @@ def dump_flags(folder: str = FOLDER) -> tuple[str, ...]:
     return (f"--dump-compilation-phases-to={folder}",)
 
 
+def sources_flags() -> tuple[str, ...]:
+    return (
+        f"--iree-hal-dump-executable-sources-to={SOURCES}",
+        "--compile-to=executable-sources",
+        "--emit-mlir-bytecode",
+    )
+
+
 def output_flags(kind: str) -> tuple[str, ...]:
     return (f"--output-format={kind}",)
+
+
+def functions(module: str) -> dict[str, int]:
+    """Return the name of each function in a module's text → its line, from 1."""
+    lines = enumerate(module.splitlines(), 1)
+    return {match[1]: number for number, line in lines if (match := _FUNCTION.match(line))}
 
 
 def found(files: Iterable[str]) -> dict[Phase, str]:

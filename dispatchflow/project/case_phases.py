@@ -56,6 +56,16 @@ class CasePhases:
     def program_text(self, kind: str) -> Record:
         return self._kept(lambda executor, case, source: made.program_text(executor, case, source, kind))
 
+    def dispatches(self) -> dict[str, tuple[str, int]]:
+        """Link the module of each dispatch in the view; return function → the path of its file, and its line.
+
+        The modules are those before the compiler generates code. If the compile fails, the result is empty."""
+        places = dict[str, tuple[str, int]]()
+        for name, digest in self._kept(made.dispatches).outputs.items():
+            text = self.workspace.store.path(digest).read_text(encoding="utf-8", errors="replace")
+            places |= {function: (self.file(name), line) for function, line in phases.functions(text).items()}
+        return places
+
     def times(self) -> list[PassTime]:
         return made.times(self.workspace.executor, self.case, self.source)
 

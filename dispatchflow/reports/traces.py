@@ -5,7 +5,7 @@ A zone is a named part of the program, such as a dispatch or a function of the r
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dispatchflow import units
@@ -21,10 +21,12 @@ _DISPATCH = re.compile(r"_dispatch_\d+")
 """A text that occurs in the names that the compiler gives to kernels."""
 
 
-def rows(trace: Trace, program: Program | None) -> list[dict[str, Any]]:
+def rows(trace: Trace, program: Program | None, places: Mapping[str, tuple[str, int]]) -> list[dict[str, Any]]:
     """Return a row for each zone: first dispatches, then others, both by total time, the longest first.
 
-    A dispatch is recognized by the name of its kernel. `program` has the sites; None if they are unknown."""
+    A dispatch is recognized by the name of its kernel. `program` has the sites; None if they are unknown. `places` is
+    kernel → file and line of the dispatch's module, in place of what the trace has: IREE's code, or a file that the
+    compile did not keep."""
     sites = dict[str, list[str]]()
     operations = dict[str, dict[str, None]]()
     named = {each.number: rollup.operation_name(each) for each in program.operations} if program else {}
@@ -37,12 +39,13 @@ def rows(trace: Trace, program: Program | None) -> list[dict[str, Any]]:
             "count": zone.count,
             "total_ns": zone.total_ns,
             "median_ns": zone.median_ns,
-            "file": zone.file,
-            "line": zone.line,
+            "file": file,
+            "line": line,
             "sites": sites.get(zone.name),
             "operations": list(operations.get(zone.name, ())) or None,
         }
         for zone in trace.zones
+        for file, line in [places.get(zone.name, (zone.file, zone.line))]
     ]
     return sorted(found, key=lambda row: row["sites"] is None and not _DISPATCH.search(row["zone"]))
 

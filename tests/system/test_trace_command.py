@@ -36,6 +36,9 @@ def test_all_zones_of_a_case_are_read_and_its_dispatch_has_its_site(project: Pro
     assert header.split() == ["zone", "count", "total", "median", "sites", "operations", "source"]
     kernel, count, *_ = dispatch.split()
     assert kernel.startswith("main_dispatch_0") and int(count) % 20 == 0 and "  1  " in dispatch
+    module, _, line = dispatch.split()[-1].rpartition(":")  # in build/, and the path exists
+    assert f"func.func @{kernel}(" in (project.root / module).read_text().splitlines()[int(line) - 1]
+    assert Path(module).parts[0] == "build" and "linalg.matmul" in (project.root / module).read_text()
 
     found = tracy_file.read((project.root / "net.tracy").read_bytes())
     assert sum(zone.count for zone in found.zones) + found.unfinished == found.recorded > 1000

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,9 +17,10 @@ from dispatchflow.cli import output
 from dispatchflow.cli.commands._base import QueryCommand, join_users, one_case
 from dispatchflow.engine import trace
 from dispatchflow.errors import SpecError, ToolError, escaped
-from dispatchflow.iree import tracy_file
+from dispatchflow.iree import phases, tracy_file
 from dispatchflow.measurement.site_trials import SiteTrials
 from dispatchflow.models.site import Program
+from dispatchflow.project.case_phases import CasePhases
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.reports import timeline, traces
 from dispatchflow.reports.table import FORMATS
@@ -64,7 +65,8 @@ class TraceCommand(QueryCommand):
         with trace.traced(workspace.executor, case, device) as made:
             content = _kept(made.file, out)
         sites = trace.program_of(workspace.executor, case)
-        _show(workspace, f"{trace.CALLS} calls of {case.name}", content, sites)
+        places = CasePhases(workspace, case, phases.SOURCES).dispatches()
+        _show(workspace, f"{trace.CALLS} calls of {case.name}", content, sites, places)
         return 0
 
 
@@ -151,9 +153,15 @@ def _kept(made: Path, out: str | None) -> bytes:
     return content
 
 
-def _show(workspace: Workspace, title: str, content: bytes, program: Program | None) -> None:
+def _show(
+    workspace: Workspace,
+    title: str,
+    content: bytes,
+    program: Program | None,
+    places: Mapping[str, tuple[str, int]] = {},
+) -> None:
     values, read = workspace.values, tracy_file.read(content)
-    found = traces.rows(read, program)
+    found = traces.rows(read, program, places)
     if "format" in values and values["format"] != "text":
         output.say_last(escaped(FORMATS[values["format"]](traces.COLUMNS, found[: values.get("top")])))
         return
