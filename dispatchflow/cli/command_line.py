@@ -54,13 +54,15 @@ def read(argv: Sequence[str]) -> CommandLine:
     """Parse a command line; options may be anywhere, as in most tools.
 
     Raises:
-        SpecError: a variable is given twice.
+        SpecError: a variable is given twice, or nothing follows `--`.
     """
     before, rest = _before(argv) if argv and argv[0].startswith("-") else ({}, argv)
     line, waiting = CommandLine(before), iter(rest)
     for word in waiting:
         if word == "--":
             line.program.extend(waiting)
+            if not line.program:
+                raise SpecError("no program follows --", {"form": "doit trace -- python my_script.py"})
         elif match := _VARIABLE.match(word):
             name, value = match[0][:-1], word[match.end() :]
             if name in line.variables:

@@ -195,9 +195,7 @@ _OWN: dict[str, Variable] = {
     "provider": Variable("cases", f"what computes a case: {', '.join(PROVIDERS)}"),
     "cache": Variable("cases", "hot: the same inputs each call; cold: inputs that no cache holds; hot,cold for both"),
     "tags": Variable("cases", "only sweeps with one of these tags; net:* is a pattern", _words),
-    "specs": Variable(
-        "cases", "spec files or directories, relative to the directory of dodo.py, separated by commas", _paths
-    ),
+    "specs": Variable("cases", "spec files or directories, relative to that of dodo.py, separated by commas", _paths),
     "iree": Variable(
         "run", f"the toolchain: current, a release such as 3.12.0, or the path of a build or environment, {_FROM}"
     ),
@@ -262,6 +260,7 @@ _OWN: dict[str, Variable] = {
     "write": Variable("known", f"write entries for the present failures to this file, {_FROM}", _file),
     "history": Variable("history", "yes: all rows of a case, not only the newest", _yes),
 }
+_TRACES = {"tracy": "tracy", "perfetto": "json"}
 _SEE = {"kind": "; see docs/operations.md"}
 refuse_taken(OPERATIONS.values(), {*_OWN, "include", "exclude"}, "a word of every spec, or a variable")
 refuse_taken(OPERATIONS.values(), best.COLUMNS, "a column of reports")
@@ -289,7 +288,9 @@ def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
         if name not in allowed:
             problem = f"'{name}=' means nothing to this command" if name in VARIABLES else f"unknown variable '{name}'"
             facts = {"given": f"{name}={text}", "known": ", ".join(allowed) or "none"}
-            raise SpecError(problem, facts, suggestion(name, allowed))
+            format_ = _TRACES.get(text.rpartition(".")[2]) if name in ("trace", "keep") else None
+            hint = f"The command is doit trace CASE out=net.{format_}." if format_ else suggestion(name, allowed)
+            raise SpecError(problem, facts, hint)
         try:
             values[name] = allowed[name].parse(text)
         except ValueError as error:

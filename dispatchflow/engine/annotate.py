@@ -86,6 +86,7 @@ def annotate(executor: StageExecutor, case: Case, device: Device, kernel: str) -
         return Annotation(function, same, why)
 
 
+_BY_HAND = "Try perf by itself: perf record -e cpu-clock -o perf.data -- true."
 _RARE = "The kernel takes too small a part of the call, or is only launched before the first call."
 
 
@@ -143,8 +144,8 @@ class _Sampling:
         libraries = {"TMPDIR": os.fspath((self.scratch / _LIBRARIES).absolute()), instructions.KEPT: "1"}
         outcome, stderr = self._run("record", argv, libraries, self.device.cpus)
         if outcome.failure or not (self.scratch / _SAMPLES).exists():
-            denied = sampling.refused(stderr)
-            raise denied or ToolError("perf record failed", {"found": reason_of(outcome, stderr) or outcome.failure})
+            facts = {"perf": perf, "found": reason_of(outcome, stderr) or "it ended without an error and wrote no file"}
+            raise sampling.refused(stderr) or ToolError("perf record failed", facts, _BY_HAND)
 
     def output(self, name: str, argv: tuple[str, ...]) -> str:
         """Return what a command prints.

@@ -9,6 +9,8 @@ from pathlib import Path
 from dispatchflow.errors import ToolError
 
 _LEVEL = Path("/proc/sys/kernel/perf_event_paranoid")
+_ENOUGH = ("-1", "0", "1", "2")
+"""The levels at which each user may sample the user's own programs."""
 _DENIED = ("paranoid", "not permitted", "Permission denied", "No permission", "EACCES", "EPERM", "not supported")
 
 
@@ -41,6 +43,8 @@ def refused(stderr: str) -> ToolError | None:
     except OSError:
         level = "unknown"
     lines = [line for line in stderr.splitlines() if line.strip()]
-    facts = {"perf_event_paranoid": level, "perf": lines[0].strip() if lines else ""}
-    hint = "Allow it: sysctl kernel.perf_event_paranoid=2; in a container, also --cap-add PERFMON."
+    facts = {"kernel.perf_event_paranoid": level, "perf": lines[0].strip() if lines else ""}
+    hint = "Allow it: sudo sysctl kernel.perf_event_paranoid=2; in a container, also --cap-add PERFMON."
+    if level in _ENOUGH:
+        hint = "This setting allows it. In a container, samples also need --cap-add PERFMON."
     return ToolError("perf may not take samples here", facts, hint)

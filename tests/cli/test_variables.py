@@ -136,6 +136,17 @@ def test_unknown_variable_is_refused_with_the_nearest_known_one():
     assert caught.value.hint == "Did you mean 'protocol'?"
 
 
+def test_the_command_that_traces_is_named_where_a_variable_would_request_a_trace():
+    for words, out in (
+        ({"trace": "tracy"}, "net.tracy"),
+        ({"keep": "a.tracy"}, "net.tracy"),
+        ({"trace": "perfetto"}, "net.json"),
+    ):
+        with pytest.raises(SpecError) as caught:
+            parse(words, ("cases", "run"))
+        assert f"doit trace CASE out={out}" in caught.value.hint
+
+
 @pytest.mark.parametrize(
     ("name", "groups"),
     [("sort", ("cases", "run")), ("protocol", ("report",)), ("m", ("report",)), ("top", ()), ("history", ("report",))],

@@ -79,7 +79,11 @@ def test_a_trace_that_cannot_be_taken_or_read_is_refused(project: Project, tmp_p
     code, said = refused(*WORDS, "provider=numpy", "trace")
     assert code == 2 and "numpy brings its own code" in said
     code, said = refused("trace", "--", "no-such-program")
-    assert code == 2 and "no program 'no-such-program'" in said
+    assert code == 2 and "no program 'no-such-program'" in said and "not executable" not in said
+    code, said = refused("trace", "out=x.tracy", "--", "dodo.py")
+    assert code == 2 and "no program 'dodo.py'" in said and "not executable" in said
+    code, said = refused("trace", "--")
+    assert code == 2 and "no program follows --" in said and "doit trace -- python" in said
     code, said = refused("trace", "case", "--", "sleep", "1")
     assert code == 2 and "a case or a program" in said
     code, said = refused(*WORDS, "trace", "out=net.txt")

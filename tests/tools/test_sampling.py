@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dispatchflow.errors import ToolError
@@ -25,10 +27,23 @@ def test_a_missing_perf_is_reported_with_its_package(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("said", (DENIED, "perf_event_open(...) failed: Operation not permitted\n"))
-def test_a_missing_permission_of_perf_is_reported_with_the_setting(said: str) -> None:
+@pytest.mark.parametrize(
+    ("level", "hint"),
+    [
+        ("4", "sysctl kernel.perf_event_paranoid=2"),
+        (None, "sysctl kernel.perf_event_paranoid=2"),
+        ("2", "This setting allows it."),
+    ],
+)
+def test_a_missing_permission_of_perf_is_reported_with_the_setting(
+    said: str, level: str | None, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "_LEVEL", tmp_path / "level")
+    if level is not None:
+        (tmp_path / "level").write_text(f"{level}\n")
     error = sampling.refused(said)
     assert error is not None and error.problem == "perf may not take samples here"
-    assert "perf_event_paranoid" in error.facts and "sysctl kernel.perf_event_paranoid" in error.hint
+    assert error.facts["kernel.perf_event_paranoid"] == (level or "unknown") and hint in error.hint
 
 
 def test_another_failure_is_not_called_a_missing_permission() -> None:

@@ -101,7 +101,9 @@ def _traced_program(workspace: Workspace, argv: Sequence[str], out: str | None) 
 
     Return the exit code: 1 if the program failed, else 0."""
     if (found := shutil.which(argv[0])) is None:
-        raise SpecError(f"there is no program '{argv[0]}'", {"form": "doit trace -- python my_script.py"})
+        hint = "The file exists, but is not executable or not in PATH." if Path(argv[0]).is_file() else ""
+        facts = {"given": f"-- {' '.join(argv)}", "form": "doit trace -- python my_script.py"}
+        raise SpecError(f"there is no program '{argv[0]}'", facts, hint)
     runtime = tracing.runtime_beside(toolchain.installed()[1])
     environment = {**os.environ, "IREE_PY_RUNTIME": "tracy"}
     limits = workspace.settings.limits
