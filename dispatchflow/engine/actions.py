@@ -167,11 +167,10 @@ def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
 
 _TIMES = 2
 """Version of the computation of the sites' times. Raise it when the computation changes."""
-_PROVENANCE = (
-    *(f"models/{n}.py" for n in ("_reading", "_tagger", "def_use", "kinds", "provenance", "site", "tagged", "work")),
-    "engine/provenance.py",
-)
-CAPTURE = (*(f"models/{n}.py" for n in ("_capturer", "_dispatches", "_reading", "captured")), "engine/capture.py")
+_SCRIPT = ("models/_reading.py", "models/_script.py")
+_SITES = tuple(f"models/{n}.py" for n in ("_tagger", "def_use", "kinds", "provenance", "site", "tagged", "work"))
+_PROVENANCE = (*_SCRIPT, *_SITES, "engine/provenance.py")
+CAPTURE = (*_SCRIPT, *(f"models/{n}.py" for n in ("_capturer", "_dispatches", "captured")), "engine/capture.py")
 """The files whose text enters the key of a capture."""
 
 

@@ -262,7 +262,7 @@ class _Capturing:
 
     def _run(self, what: str, argv: tuple[str, ...], stdin: str | None) -> None:
         outcome = self.executor.run_compiler(argv, self.scratch, stdin)
-        if what == "capturing" and outcome.code == captured.NO_BINDINGS:
+        if what == "capturing" and outcome.code == bindings.NO_BINDINGS:
             raise FileNotFoundError(f"{bindings.NONE}. {bindings.HINT}")
         if outcome.failure:
             raise _Failed(failed(what, outcome, self.scratch, {}, self.executor.store, self.executor.limits))

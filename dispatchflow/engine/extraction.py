@@ -17,7 +17,7 @@ from dispatchflow.store.entries import Record
 from dispatchflow.tools import bindings
 
 FACTS = "extracted"
-SOURCES = tuple(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_reading"))
+SOURCES = tuple(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_reading", "_script"))
 """The files whose text enters the key of an extraction."""
 
 
@@ -38,7 +38,7 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
         found = bindings.bindings_of(toolchain)
         argv = extraction.extractor_argv(found.python, found.folder, str(content), "facts.json")
         outcome = executor.run_compiler(argv, scratch, None)
-        if outcome.code == extraction.NO_BINDINGS:
+        if outcome.code == bindings.NO_BINDINGS:
             raise FileNotFoundError(f"{bindings.NONE}. {bindings.HINT}")
         if outcome.failure:
             return failed("extraction", outcome, scratch, {}, executor.store, executor.limits)

@@ -181,7 +181,7 @@ class _Tagging:
     def _run(self, what: str, argv: tuple[str, ...], stdin: str | None) -> float:
         executor = self.executor
         outcome = executor.run_compiler(argv, self.scratch, stdin)
-        if what == "tagging" and outcome.code == tagged.NO_BINDINGS:
+        if what == "tagging" and outcome.code == bindings.NO_BINDINGS:
             raise FileNotFoundError(f"{bindings.NONE}. {bindings.HINT}")
         if outcome.failure:
             raise _Failed(failed(what, outcome, self.scratch, {}, executor.store, executor.limits))

@@ -9,12 +9,8 @@ original function and returns that function's results, followed by all slots. Th
 JSON, in the type `models.captured.Capturing`."""
 
 import argparse
-import json
 import os
 import sys
-
-NO_BINDINGS = 3
-"""The exit code if iree.compiler cannot be imported."""
 
 FUNCTION = "df_capture"
 """The name of the function that the script adds."""
@@ -230,19 +226,12 @@ def capture(options):
 
 if __name__ == "__main__":
     given = _arguments()
-    sys.path.insert(0, given.bindings)
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    sys.modules["numpy"] = None  # the bindings work without numpy, whose import would take longer than theirs
-    sys.setrecursionlimit(10_000)
-    try:
+    import _script
+
+    with _script.bindings(given.bindings):
         import _dispatches as dispatches
         import _reading as reading
         from iree.compiler import ir
-    except ImportError as error:
-        print(error, file=sys.stderr)
-        sys.exit(NO_BINDINGS)
-    facts = capture(given)
-    with open(given.facts, "w", encoding="utf-8") as file:
-        json.dump(facts, file)
-    sys.stdout.flush()
-    os._exit(0)  # a normal exit would destroy the module, which takes as long as reading it
+
+    _script.end(given.facts, capture(given))

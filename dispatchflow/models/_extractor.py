@@ -11,12 +11,8 @@ dispatches: IREE 3.13's global optimization, for example, rewrites products with
 If a tuning set lowering configurations in a module, a second file without them is written: `0.plain.mlir`."""
 
 import argparse
-import json
 import os
 import sys
-
-NO_BINDINGS = 3
-"""The exit code if iree.compiler cannot be imported."""
 
 _FUNCTION = "main"
 _TUNED = ("compilation_info", "lowering_config")
@@ -150,19 +146,12 @@ def _write(module, name):
 
 if __name__ == "__main__":
     given = _arguments()
-    sys.path.insert(0, given.bindings)
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    sys.modules["numpy"] = None  # the bindings work without numpy, whose import would take longer than theirs
-    sys.setrecursionlimit(10_000)
-    try:
+    import _script
+
+    with _script.bindings(given.bindings):
         import _dispatches as outlined
         import _reading as reading
         from iree.compiler import ir, passmanager
-    except ImportError as error:
-        print(error, file=sys.stderr)
-        sys.exit(NO_BINDINGS)
-    told = extract(given)
-    with open(given.facts, "w", encoding="utf-8") as file:
-        json.dump(told, file)
-    sys.stdout.flush()
-    os._exit(0)  # a normal exit would destroy the module, which takes as long as reading it
+
+    _script.end(given.facts, extract(given))

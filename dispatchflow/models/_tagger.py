@@ -8,12 +8,8 @@ The script imports only a toolchain's Python bindings and the standard library. 
 - `launches` reads both tags at the operations of the host program that launch dispatches."""
 
 import argparse
-import json
 import os
 import sys
-
-NO_BINDINGS = 3
-"""The exit code if iree.compiler cannot be imported."""
 
 _SYMBOL = "sym_name"
 _DISPATCH = "flow.dispatch.workgroups"
@@ -283,18 +279,11 @@ def _write(options, module):
 
 if __name__ == "__main__":
     given = _arguments()
-    sys.path.insert(0, given.bindings)
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    sys.modules["numpy"] = None  # the bindings work without numpy, whose import would take longer than theirs
-    sys.setrecursionlimit(10_000)
-    try:
+    import _script
+
+    with _script.bindings(given.bindings):
         import _reading as reading
         from iree.compiler import ir
-    except ImportError as error:
-        print(error, file=sys.stderr)
-        sys.exit(NO_BINDINGS)
-    facts = {"tag": tag, "sites": sites, "launches": launches}[given.command](given)
-    with open(given.facts, "w", encoding="utf-8") as file:
-        json.dump(facts, file)
-    sys.stdout.flush()
-    os._exit(0)  # a normal exit would destroy the module, which takes as long as reading it
+
+    _script.end(given.facts, {"tag": tag, "sites": sites, "launches": launches}[given.command](given))

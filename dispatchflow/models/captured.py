@@ -14,8 +14,6 @@ import msgspec
 from dispatchflow.models import work
 
 _SCRIPT = Path(__file__).with_name("_capturer.py")
-NO_BINDINGS = 3
-"""The script's exit code if iree.compiler cannot be imported."""
 FUNCTION = "df_capture"
 """The name of the function that the script adds to the module."""
 

@@ -15,8 +15,6 @@ from dispatchflow.models.site import Program, Site
 
 FUNCTION = "main"
 """The name of the function in an extracted module."""
-NO_BINDINGS = 3
-"""The script's exit code if iree.compiler cannot be imported."""
 _SCRIPT = Path(__file__).with_name("_extractor.py")
 _SCALARS = {"index": "<q", "i64": "<q", "i32": "<i", "i16": "<h", "i8": "<b", "i1": "<?", "f64": "<d", "f32": "<f"}
 _INDICES = ("i32", "i64")

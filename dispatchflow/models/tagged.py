@@ -100,8 +100,6 @@ class Launches(msgspec.Struct, frozen=True):
 
 
 _SCRIPT = Path(__file__).with_name("_tagger.py")
-NO_BINDINGS = 3
-"""The script's exit code if iree.compiler cannot be imported."""
 
 
 def tagger_argv(python: str, bindings: str, command: str, source: str, **files: str) -> tuple[str, ...]:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from dispatchflow.iree.toolchain import Toolchain
 
+NO_BINDINGS = 3
+"""The exit code of `models/_script.py` if iree.compiler cannot be imported."""
+
 NONE = "this toolchain has no Python bindings (iree.compiler.ir)"
 HINT = (
     "A release (iree=3.13.0) and an environment with iree-base-compiler have them. If an earlier version of "

@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from dispatchflow.models import _capturer, captured
+from dispatchflow.models import _capturer, _script, captured
 from dispatchflow.models.captured import (
     Capture,
     Capturing,
@@ -19,6 +19,7 @@ from dispatchflow.models.captured import (
     spelt,
     with_fills,
 )
+from dispatchflow.tools import bindings
 
 MADE = Capturing(
     ("!hal.buffer_view",),
@@ -100,4 +101,4 @@ def test_a_capture_survives_json():
 
 
 def test_the_script_and_its_reader_agree():
-    assert (_capturer.NO_BINDINGS, _capturer.FUNCTION) == (captured.NO_BINDINGS, captured.FUNCTION)
+    assert (_script.NO_BINDINGS, _capturer.FUNCTION) == (bindings.NO_BINDINGS, captured.FUNCTION)
