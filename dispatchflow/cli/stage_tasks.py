@@ -145,7 +145,7 @@ class StageTasks:
     @cached_property
     def session(self) -> Session:
         w = self.workspace
-        pauses = bool(w.settings.protocol.span_s)
+        pauses = w.settings.protocol.pauses
         return Session(w.bench, w.toolchain, w.run, self.progress.block, w.resolver.reuse.refusal, pauses=pauses)
 
     def _trial(self, case: Case) -> Trial | None:

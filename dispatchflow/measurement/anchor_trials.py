@@ -85,13 +85,14 @@ class AnchorSet:
             return known.with_session(self.run, whole).json() if known.objects == self.objects else known.json()
 
         text = self.facts.revise(self.name, seen) if self.facts else None
-        if text is None or History.of(text).objects != self.objects:  # another run began a new history
+        history = History.of(text)
+        if text is None or history.objects != self.objects:  # another run began a new history
             self.facts = None
             text = self.records.revise(self.name, lambda known: History.of(known).with_session(self.run, whole).json())
+            history = History.of(text)
         else:
             self.records.remember(self.name, text)
         found = {trial.label: trial.blocks_ns[since.get(trial.label, 0) :] for trial in self.trials}
-        history = History.of(text)
         if self.felt is None:
             reference_ns = [ns for _, ns in sorted(history.reference_ns.items())]
             earlier = (
@@ -101,7 +102,7 @@ class AnchorSet:
                 if moment["factor"] and moment["reference_ns"] == reference_ns
             )
             self.felt = Felt(earlier, history.prior)
-        factor = history.moment(found).factor
+        factor = history.factor(found)
         now = (log(factor), log(median(blocks_ns))) if factor and blocks_ns else None
         return history.moment(found, self.felt.by(key, now)), found
 
@@ -134,8 +135,8 @@ class Anchors:
         }
         name = f"anchors:{key_of('anchors', ingredients)}"
         objects, facts = self._modules_and_history(name, kernels, target)
-        short = not self._executor.resolver.settings.protocol.span_s  # in tests
-        protocol = shortened(anchors.PROTOCOL) if short else anchors.PROTOCOL
+        pauses = self._executor.resolver.settings.protocol.pauses
+        protocol = anchors.PROTOCOL if pauses else shortened(anchors.PROTOCOL)
         trials = [
             AnchorTrial(
                 key_of("anchor", {"module": objects[kernel.name]}),

@@ -96,6 +96,11 @@ class History:
     def _logs(self, found: Mapping[str, float]) -> list[float]:
         return [log(ns / self.reference_ns[name]) for name, ns in sorted(found.items()) if name in self.reference_ns]
 
+    def factor(self, blocks: Mapping[str, Sequence[float]]) -> float | None:
+        """Return `Moment.factor` of these blocks."""
+        logs = self._logs({name: median(ns) for name, ns in blocks.items() if ns})
+        return exp(sum(logs) / len(logs)) if logs else None
+
     def moment(self, blocks: Mapping[str, Sequence[float]], felt: Sensitivity | None = None) -> Moment:
         """Return the machine's speed while these blocks of the anchors were measured.
 
@@ -118,7 +123,7 @@ class History:
         return replace(
             known,
             unusual=sum(logs) / len(logs) - usual,
-            factor=exp(sum(logs) / len(logs)),
+            factor=self.factor(blocks),
             factor_sd=sqrt(chance**2 + apart**2),
             anchors_ns=tuple(medians.values()),
             reference_ns=tuple(self.reference_ns[name] for name in medians),

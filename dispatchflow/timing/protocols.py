@@ -29,6 +29,11 @@ class Protocol:
         return f"{self.name}-{self.version}"
 
     @property
+    def pauses(self) -> bool:
+        """Whether there are pauses between rounds."""
+        return self.span_s > 0
+
+    @property
     def pause_s(self) -> float:
         """The shortest time from the start of one round to the start of the next."""
         return self.span_s / max(1, self.blocks - 1)

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from dispatchflow.cli import command_line
+from dispatchflow.cli import command_line, variables
 from dispatchflow.cli.answer import answer
 from dispatchflow.cli.variables import VARIABLES, parse
 from dispatchflow.errors import SpecError
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
-from dispatchflow.planning import inference
+from dispatchflow.planning import inference, location
 
 TIME_LIMITS = ("compile_limit", "run_limit", "block_limit")
 ALL = (
@@ -165,6 +165,10 @@ def test_a_command_may_take_a_single_variable_of_a_group():
 def test_every_variable_says_what_it_means_and_belongs_to_a_group():
     assert {variable.group for variable in VARIABLES.values()} == set(ALL)
     assert all(variable.meaning for variable in VARIABLES.values())
+
+
+def test_the_words_with_semicolons_are_those_of_the_hints_about_paths():
+    assert {name for name, each in VARIABLES.items() if each.parse is variables._semicolons} == {*location._SEMICOLONS}
 
 
 def test_every_variable_is_printed(tmp_path, capsys):

@@ -45,7 +45,7 @@ def test_factor_is_the_mean_of_the_anchors_and_their_difference_is_its_uncertain
     history, _ = session(History(), "r0", 1e6, 1e4)
     history, found = session(history, "r1", 1.1e6, 1.06e4)
     moment = history.moment(found)
-    assert moment.factor == pytest.approx(sqrt(1.1 * 1.06), rel=1e-6)
+    assert moment.factor == history.factor(found) == pytest.approx(sqrt(1.1 * 1.06), rel=1e-6)
     assert moment.factor_sd == pytest.approx(log(1.1 / 1.06) / 2, rel=0.01)
 
 

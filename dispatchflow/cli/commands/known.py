@@ -67,7 +67,8 @@ def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
         raise unwritable(path, error, "write") from error
     said = f"{units.count(len(failed), 'failure')} written to {path}"
     if kept:
-        said += f", which keeps {units.count(kept, 'failure')} of cases that are not selected or not tried"
+        others = "cases that are not selected, not tried, or no longer exist"
+        said += f", which keeps {units.count(kept, 'failure')} of {others}"
     if own.parent == (workspace.root / "specs").resolve() and own.suffix == ".toml":
         return f"{said}; each run reads the entries of files in specs/"
     return f"{said}; to be read by each run, it must be a .toml file in specs/"
