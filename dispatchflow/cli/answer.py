@@ -19,10 +19,10 @@ COMMANDS = members("dispatchflow.cli.commands", Command, "name", "Command")
 
 
 def answer(root: Path, names: Mapping[str, Any], line: CommandLine, recall: Replay | None) -> int:
-    """Execute the command that the command line names, or `run` if it names none; return the exit code.
+    """Execute the command that the command line names, or `run`; return the exit code.
 
-    `root` is the directory of dodo.py, and `names` are the names that this file defines. `recall` records the inputs on
-    which the answer depends, for a later replay; it is None if the answer must not be replayed."""
+    `recall` records the inputs that the answer depends on, so that a later call can replay it. It is None if the answer
+    must not be replayed."""
     commands = {command.name: command for command in COMMANDS}
     reset_vars()
     for name, value in line.variables.items():

@@ -40,8 +40,7 @@ STAGE_PAGES = {
 def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
     """Return a group task for each stage, and a task without actions for each case that is up to date.
 
-    The user's own tasks may depend on them. `made` has the tasks that must be executed; every other selected
-    `STAGE:CASE` counts as up to date."""
+    The user's own tasks may depend on these tasks. `made` has the tasks that must be executed."""
     names = {task.name for task in made}
     rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]
     empty = [Task(f"{stage}:{name}", None, subtask_of=stage) for stage, name in rest if f"{stage}:{name}" not in names]
@@ -56,9 +55,8 @@ def tasks_of(
 ) -> list[Task]:
     """Return the tasks of the wanted stages of one case, in order.
 
-    `twins` maps (stage, key) to the first task with that key. A second case with the same key depends on that task:
-    without the dependency, it would occupy a worker while it waits for a lock.
-    """
+    `twins` maps (stage, key) to the first task with that key. A second case with the same key depends on that task, so
+    that no worker waits for the first one's lock."""
     case, tasks = chain.case, list[Task]()
     for stage in wanted:
         name = f"{stage}:{case.name}"

@@ -11,11 +11,9 @@ from dispatchflow.cases.case import Case
 
 
 class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
-    """Run compiles and verifications in parallel first, then measurements one at a time.
+    """Run compiles and verifications in parallel, then measurements one at a time.
 
-    A user's own tasks run alone too, because doit captures a Python task's output by replacing sys.stdout for all
-    threads.
-    """
+    The user's own tasks run alone too: while a Python task runs, doit replaces sys.stdout for all threads."""
 
     prepare: Callable[[list[Case]], None]
     """Called before each exclusive task, with the cases whose measurements are waiting."""
@@ -30,7 +28,7 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
         super().run_tasks(task_dispatcher)
 
     def get_next_job(self, completed: Any) -> Any:
-        """Return the next job, as doit's method does; an exclusive task waits until no other task can run."""
+        """Return the next job; a task that must run alone waits until no other task can run."""
         if completed is not None:
             self._in_flight -= 1
         if self._stop_running or self.stopped():

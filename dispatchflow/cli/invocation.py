@@ -57,9 +57,7 @@ class Invocation:
         return selection.select(words, workspace.plan, [task.name for task in foreign], self.commands)
 
     def to_make(self, workspace: Workspace, words: Sequence[str], own: Sequence[Task]) -> Selection:
-        """Return the cases and tasks that `words` select, and the cases that those tasks depend on.
-
-        `own` are the user's own tasks.
+        """Return what `words` select, and the cases that the selected tasks of the user depend on.
 
         Raises:
             SpecError: remeasure= is given and no case is selected for profile.

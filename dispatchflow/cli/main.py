@@ -48,9 +48,7 @@ _running = False
 def command() -> None:
     """Execute `dispatchflow …` like `doit …`, but start faster.
 
-    If stock doit would do no more than execute ./dodo.py, this function executes the file and does not import doit.
-    One answer differs: for a WORD in `_BOTH`, `doit help WORD` shows stock doit's help, and `dispatchflow help WORD`
-    ours."""
+    If doit would only execute ./dodo.py, this function executes the file and does not import doit."""
     _interruptible()
     try:
         if sys.argv[1:] == ["--version"]:
@@ -74,11 +72,10 @@ def command() -> None:
 
 
 def _only_loads(words: Sequence[str]) -> bool:
-    """Return whether stock doit would do no more than execute ./dodo.py.
+    """Return whether stock doit would only execute ./dodo.py.
 
-    It would do more if the words have an option or a command in `_STOCK`, or if doit has a configuration, which may
-    name another file than dodo.py. `help WORD` with a WORD in `_BOTH` counts as our command, not as stock doit's.
-    The result is also False if dodo.py cannot be read or contains the text `doit`."""
+    It would do more for some options and commands (`_STOCK`), or if doit has a configuration. A dodo.py that contains
+    the text `doit` may need doit too."""
     ours = len(words) == 2 and words[0] == "help" and words[1] in _BOTH
     if any(word.startswith("-") or (word in _STOCK and not ours) for word in words) or Path("doit.cfg").exists():
         return False
@@ -92,9 +89,8 @@ def _only_loads(words: Sequence[str]) -> bool:
 def main() -> None:
     """Execute the command line and exit: 0 success, 1 a case failed, 2 wrong input, 3 nothing matched.
 
-    Call it from a dodo.py; specs/, the store and build/ are in that file's directory. The file is executed a second
-    time to define the user's `task_*` functions: in that execution `main` does nothing and returns.
-    """
+    Call this function at the end of a dodo.py. The file's directory has specs/, the store and build/. The file is
+    executed a second time to load the user's `task_*` functions; `main` then returns at once."""
     global _running
     if _running:
         return
@@ -112,9 +108,7 @@ def main() -> None:
 
 
 def _interruptible() -> None:
-    """Make Ctrl-C, `kill` and a closed terminal end the run in the same way.
-
-    A signal that the process was started to ignore (nohup) is still ignored."""
+    """Make Ctrl-C, `kill` and a closed terminal end the run in the same way."""
     for number in _INTERRUPTS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
@@ -123,8 +117,7 @@ def _interruptible() -> None:
 def _interrupt(number: int, frame: object) -> None:
     """Raise KeyboardInterrupt at the first signal; end the process at the second.
 
-    The exception lets every `finally` block run. The second signal acts like `kill -9`, which loses no finished work
-    either."""
+    The second signal loses no finished work either."""
     for each in _INTERRUPTS:
         signal.signal(each, lambda again, frame: _end(again))
     raise KeyboardInterrupt(number)
@@ -162,8 +155,7 @@ def _flush_and_exit(code: int) -> None:
 def _flush() -> OSError | None:
     """Write the rest of standard output; if that fails, connect it to /dev/null and return the error.
 
-    The error of a closed pipe (`doit list | head`) or of a closed terminal is not returned. A closed terminal also
-    sends SIGHUP, whose handler sets the exit code."""
+    None is returned for a closed pipe (`doit list | head`) or a closed terminal."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -215,9 +207,9 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
 
 
 def _unexpected() -> int:
-    """Report an exception that is a programming error, and return exit code 2.
+    """Report a programming error, and return exit code 2.
 
-    doit's code would be 3, which here means that nothing matched."""
+    doit would return 3, which means here that nothing matched."""
     sys.excepthook(*sys.exc_info())
     print(
         "doit: an error in this dodo.py, in an operation's or a tuning's file, or in dispatchflow, as shown above",
@@ -236,9 +228,8 @@ def _refused_by_doit() -> tuple[type[Exception], ...]:
 def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay | None:
     """Return the `Replay` of a command line's answer; None if the answer must not be replayed.
 
-    A replay prints the answer again if the inputs that `Replay` recorded are unchanged. The answer must not depend on
-    other inputs. It does if one of the user's tasks is selected, or if `remeasure=`, `retry=`, an option other than -n,
-    or a program after `--` is given."""
+    An answer is not replayed if it also depends on something that `Replay` does not record, such as a task of the user.
+    """
     if not line.plain or {"remeasure", "retry"} & set(line.variables):
         return None
     words, own = line.words or dodo_file.default_words(names), dodo_file.task_names(names)
@@ -248,5 +239,5 @@ def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay |
 
 
 def _only_cases(words: Sequence[str]) -> bool:
-    """Return whether the words select only cases, none of the user's own tasks; no words select all cases."""
+    """Return whether none of the words selects a task of the user; no words select all cases."""
     return all(cases_named(word) for word in (words[1:] if words[:1] == ["run"] and words[1:] else words))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class OutputLost(DispatchflowError):
     """Standard output cannot be written.
 
-    For a closed pipe or terminal, the exit code is that of a program that the system ends by SIGPIPE or SIGHUP."""
+    The exit code is that of a program that SIGPIPE or SIGHUP ends."""
 
     def __init__(self, error: OSError) -> None:
         hint = "What was finished is recorded; the next run goes on."
@@ -32,11 +32,7 @@ class OutputLost(DispatchflowError):
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Raise OutputLost for an OSError in the `with` block, which must only write to standard output.
-
-    Raises:
-        OutputLost: an OSError was raised.
-    """
+    """Raise OutputLost if the `with` block, which writes to standard output, raises an OSError."""
     try:
         yield
     except OSError as error:
@@ -44,11 +40,6 @@ def writing() -> Iterator[None]:
 
 
 def say(line: str) -> None:
-    """Print a line and flush.
-
-    Raises:
-        OutputLost: standard output cannot be written.
-    """
     with writing():
         print(line, flush=True)
 
@@ -62,7 +53,7 @@ def say_last(text: str) -> None:
 def open_streams() -> None:
     """Connect standard streams that are closed (`doit 2>&-`) to /dev/null.
 
-    Otherwise the next file that is opened would get the number of a standard stream."""
+    Otherwise the next file that is opened would become the standard stream."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -73,11 +64,6 @@ def open_streams() -> None:
 
 
 def to_file(text: str, out: str) -> None:
-    """Write a text to the file of `out=`.
-
-    Raises:
-        SpecError: the file cannot be written.
-    """
     from pathlib import Path  # a run without out= does not need it
 
     try:

@@ -46,7 +46,7 @@ class Progress:
             self._live.update(self._tasks[stage], name=name)
 
     def end(self, stage: str, name: str, cost_s: float, failure: str | None, known: bool = False) -> None:
-        """Count and print a finished stage; `known` says whether its failure is a known failure."""
+        """Count and print a finished stage; `known` is true for a known failure."""
         with self._lock:
             self.made[stage] += failure is None
             if failure is not None:
@@ -59,7 +59,7 @@ class Progress:
                 self._print(f"{number} {stage} {name}  {units.seconds(cost_s)}")
 
     def reused(self, stage: str, name: str) -> None:
-        """Count a stage that needed no execution, because the store had a record for its key."""
+        """Count a stage that did not run, because the store had its record."""
         with self._lock:
             self._advance(stage)
 
@@ -84,7 +84,7 @@ class Progress:
                 self._tasks[stage] = self._live.add_task(stage, total=count, name="")
 
     def say(self, line: str, seldom: bool = False) -> None:
-        """Print a line. With `seldom`, print it only if nothing was printed in the last `_SILENCE_S` (10) s."""
+        """Print a line. With `seldom`, print it only if nothing was printed in the last 10 s."""
         with self._lock:
             if not seldom or time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()

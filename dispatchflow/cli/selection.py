@@ -40,18 +40,16 @@ class Selection:
 
     @property
     def measured(self) -> dict[Case, None]:
-        """The cases that are selected for a stage that measures."""
         return {case: None for stage in MEASURED for case in self.cases.get(stage, ())}
 
 
 def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
     """Return the cases and tasks that these words name; without words, all cases for the stage `profile`.
 
-    A word may match only skips; it then selects these skips and no case. `foreign` has the names of the user's own
-    tasks, and `commands` the names of all commands.
+    `foreign` has the names of the user's own tasks, and `commands` the names of all commands.
 
     Raises:
-        NothingMatched: a pattern or a case's name matches neither cases nor skips; the error lists what exists.
+        NothingMatched: a pattern or name matches neither a case nor a skip.
         SpecError: a word is neither a stage nor a task, or it is a command but not the first word.
     """
     found = Selection()

@@ -77,7 +77,6 @@ def _missing(state: StageState) -> str:
 
 
 def _chosen(rows: Sequence[dict[str, Any]], values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rows that `kernel=` and `top=` select, in the order of `sort=`."""
     column = values.get("sort", "site").removeprefix("-")
     if column not in sites.COLUMNS:
         raise SpecError(f"no column '{column}'", {"columns": ", ".join(sites.COLUMNS)}, "")

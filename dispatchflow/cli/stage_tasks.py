@@ -53,7 +53,7 @@ class StageTasks:
         self._blind = False
 
     def done(self, stage: str, case: Case) -> bool:
-        """Return whether a stage is up to date; doit calls this after the upstream stages."""
+        """Return whether a stage is up to date."""
         step = self.workspace.resolver.chain(case)[stage]
         up_to_date = not step.pending
         if up_to_date:
@@ -63,7 +63,7 @@ class StageTasks:
     def run(self, stage: str, case: Case) -> bool:
         """Execute one stage; return False if it failed, so that doit does not run the stages after it.
 
-        An error that would affect every case (a full disk, a damaged store) is kept in `stopped` and ends the run."""
+        An error that affects every case, such as a full disk, ends the run. It is kept in `stopped`."""
         try:
             return self._run(stage, case)
         except (DispatchflowError, OSError) as error:
@@ -98,7 +98,6 @@ class StageTasks:
         return bool(record and record.ok)
 
     def _goes_on(self, case: Case) -> bool:
-        """Return whether the stage `sites` runs even if verification or measurement failed."""
         return case in self.workspace.resolver.asked_for_sites and self.stopped is None
 
     def _is_known(self, case: Case, failure: str | None) -> bool:
@@ -111,7 +110,7 @@ class StageTasks:
         return None if record.ok else record.reason or "failed"
 
     def prepare(self, cases: Iterable[Case]) -> None:
-        """Add the pending measurements of `cases` to the session, whose rounds interleave their blocks."""
+        """Add the pending measurements of `cases` to the session, which measures them in rounds."""
         new = [case for case in cases if case not in self._prepared]
         if not new:
             return
@@ -122,7 +121,6 @@ class StageTasks:
             self._calibrate(target, device, kinds)
 
     def _calibrate(self, target: Target, device: Device, kinds: Sequence[str]) -> None:
-        """Measure those ceilings (highest rates) that are unknown; with `remeasure=yes`, measure all `kinds`."""
         ceilings, anew = self.workspace.ceilings, self.workspace.settings.remeasure == "yes"
         ceilings.copy_to_store(target, device)
         if wanted := kinds if anew else ceilings.missing(target, device, kinds):
@@ -131,9 +129,9 @@ class StageTasks:
             ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:
-        """Return (target, device, kinds) for each place; `kinds` names the ceilings that its cases need.
+        """Return (target, device, kinds) for each target and number of threads; each has its own ceilings.
 
-        A place is a target with a number of threads; each place has ceilings of its own."""
+        A ceiling is the highest rate that was measured; `kinds` names the ceilings that the cases need."""
         places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
         ceilings = self.workspace.ceilings
         for case, trial in self.trials.items():
@@ -149,7 +147,6 @@ class StageTasks:
         return Session(w.bench, w.toolchain, w.run, self.progress.block, w.resolver.reuse.refusal, pauses=pauses)
 
     def _trial(self, case: Case) -> Trial | None:
-        """Verify a case if necessary; return the trial that will measure it, or None if none can."""
         before = self.workspace.resolver.chain(case)["compile"]
         found = self.workspace.executor.artifacts(case, expected=False)
         chain = self.workspace.resolver.chain(case)
@@ -167,7 +164,6 @@ class StageTasks:
         return trials.trial(self.workspace.executor, chain, found)
 
     def _pending_trial(self, case: Case) -> Trial | None:
-        """Add a case's trial to the session and return it; None if it is impossible or not needed."""
         trial = self._trial(case)
         if trial is None or not self.workspace.resolver.chain(case)["profile"].pending:
             return None
@@ -203,7 +199,6 @@ class StageTasks:
         return record.ok
 
     def _calibrate_for_sites(self, case: Case) -> None:
-        """Measure the unknown ceilings of a case's sites; measure again if a site exceeds its ceiling."""
         w, chain = self.workspace, self.workspace.resolver.chain(case)
         if (found := case_sites.load(w, chain)) is None or found.times is None:
             return
@@ -214,10 +209,10 @@ class StageTasks:
             w.ceilings.calibrate(case.target, chain.device, self.session, kinds, spare=True)
 
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
-        """Compare this runtime with the other runtimes whose times the selected cases would reuse.
+        """Compare this runtime with the runtimes whose times the selected cases would reuse.
 
-        A few cases, the controls, are measured with both. If the speeds differ, the cases that would reuse the times
-        are measured again. Return False if no case would reuse times of another runtime."""
+        A few cases are measured with both runtimes. If the speeds differ, all times of the old runtime are measured
+        again. Return False if no case would reuse times of another runtime."""
         resolver, looked = self.workspace.resolver, False
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) in MEASURED]:
             looked = True
@@ -240,8 +235,7 @@ class StageTasks:
     def publish(self, cases: Mapping[Case, str], chains: Sequence[CaseState]) -> list[Row]:
         """Write the rows of the cases selected for `profile` or `sites`; return the rows of all cases.
 
-        Also write the view (`build/CASE/`) and the keys for `doit explain`, for each case that is in `touched` or has
-        an outdated view."""
+        Also update the folders `build/CASE/`."""
         workspace = self.workspace
         rows = self._rows(chains)
         if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):
@@ -281,7 +275,7 @@ class StageTasks:
         return publish.rows_of(chains, w.toolchain, w.settings.protocol, w.run, w.plan.tags, w.ceilings, w.noisy_above)
 
     def _show(self, chain: CaseState) -> bool:
-        """Write a case's view; return False if it cannot be written, which does not end the run."""
+        """Update the folder `build/CASE/`; return False if it cannot be written."""
         workspace = self.workspace
         if self._blind:
             return False

@@ -35,8 +35,6 @@ class Variable:
 
 
 class _NoneOf(ValueError):
-    """The error for a value that is not among the known words."""
-
     def __init__(self, known: Sequence[str], hint: str, beside: str = "") -> None:
         super().__init__(f"one of {', '.join(known)}{beside}")
         self.hint = hint
@@ -131,12 +129,10 @@ def _number(value: str) -> float:
 
 
 def _sample(value: str) -> int | None:
-    """Parse the value of `sample=`, a number of compiles; return None for `all`."""
     return None if value == "all" else _count(value)
 
 
 def _sites(value: str) -> tuple[int, ...] | None:
-    """Parse the numbers that name sites, such as `1,10`; return None for `all`."""
     if value == "all":
         return None
     numbers = [whole(word) for word in _words(value)]
@@ -277,7 +273,7 @@ def named(groups: Collection[str]) -> dict[str, Variable]:
 
 
 def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
-    """Return name → value; `groups` names the variables that are allowed, as in `named`.
+    """Return name → value; `groups` names the variables that the command takes.
 
     Raises:
         SpecError: a variable is unknown or not taken by this command, or a value is not allowed.

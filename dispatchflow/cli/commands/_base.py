@@ -23,7 +23,7 @@ LIMITS = ("compile_limit", "run_limit", "memory_limit")
 class QueryCommand(Command):  # type: ignore[misc]
     """A command other than `run`.
 
-    Many commands import modules inside functions, so that a run in which nothing changed does not import them."""
+    Commands import most modules inside functions, because a run in which nothing changed must start fast."""
 
     groups: tuple[str, ...] = ("cases", "run")
     """The groups of variables, and single variables, that the command accepts (`cli/variables.py`)."""
@@ -50,9 +50,9 @@ def join_users(workspace: Workspace) -> None:
 
 
 def one_case(app: Invocation, workspace: Workspace, words: Sequence[str], command: str) -> Case:
-    """Return the one case that `words`, such as `CASE` or `STAGE:CASE`, select for a command.
+    """Return the one case that `words` select, such as `CASE` or `STAGE:CASE`.
 
-    Without words, the specs and variables must describe only one case, which is returned.
+    Without words, return the only case of the specs and variables.
 
     Raises:
         SpecError: no case is selected, or more than one, or the case is skipped.

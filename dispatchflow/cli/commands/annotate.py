@@ -52,11 +52,6 @@ class AnnotateCommand(QueryCommand):
 
 
 def _chosen(case: Case, program: Program, word: str | None) -> Site:
-    """Return the site that `site=` names, or the only site of the program.
-
-    Raises:
-        SpecError: there is no such site, or none is given and there are several.
-    """
     if word is not None or len(program.sites) < 2:
         return site_choice.named(program, word or "1", case.name)
     shown = ", ".join(f"{site.number} {site.export}" for site in program.sites[:10])

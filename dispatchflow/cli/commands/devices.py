@@ -24,10 +24,7 @@ class DevicesCommand(QueryCommand):
 
 
 def table_of(workspace: Workspace) -> str:
-    """Return the text of `doit devices`.
-
-    The text lists each target with its device, or the reason why there is none. Notes follow: the compiler's name for
-    this CPU, and the GPUs that IREE supports only under another GPU's name."""
+    """Return the text of `doit devices`: each target with its device, or the reason why there is none."""
     rows: list[dict[str, str | None]] = []
     try:
         host, version = workspace.host, workspace.toolchain.version

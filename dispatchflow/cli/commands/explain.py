@@ -52,11 +52,6 @@ class ExplainCommand(QueryCommand):
 
 
 def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
-    """Yield the lines of `doit explain profile:CASE`.
-
-    For each stage, the lines say why it would run or not, and list the ingredients of its key and which of them
-    changed. After the stages, the lines show the dispatches with their times, the paths of the artifacts, and the
-    commands that repeat the stages by hand."""
     records = workspace.store.records
     latest = records.latest(chain.case.name)
     yield chain.case.name
@@ -81,10 +76,9 @@ def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
 
 
 def _actions(chain: CaseState, stage: str) -> Iterator[tuple[str, Action]]:
-    """Yield (title, action) for each action of a stage whose key is known; the title introduces the key.
+    """Yield (title, action) for each action of a stage whose key is known.
 
-    The stage `sites` may have two actions: one finds the sites (`key of the provenance`), the other measures them
-    (`key of the times`)."""
+    The stage `sites` has two actions: one finds the sites, the other measures them."""
     action, tracing = chain[stage].action, site_states.provenance_of(chain) if stage == SITES else None
     if tracing is not None:
         yield "key of the provenance", tracing
@@ -100,7 +94,6 @@ def _ingredients_before(workspace: Workspace, key: Any, stage: str) -> Mapping[s
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value as JSON reads it back after writing it; for example, tuples become lists."""
     if isinstance(value, Mapping):
         return {name: _as_json(item) for name, item in value.items()}
     return [_as_json(item) for item in value] if isinstance(value, list | tuple) else value
@@ -117,10 +110,7 @@ def _short(value: Any) -> str:
 
 
 def _difference(old: Any, new: Any) -> str:
-    """Describe the old value of an ingredient, compared with the new one.
-
-    If both are lists (such as flags), the text names the items that were added and those that were removed. If both are
-    mappings, it has the old values of the items that changed or were removed. Otherwise it is the old value as text."""
+    """Describe how the old value of an ingredient differs from the new one."""
     old, new = _as_json(old), _as_json(new)
     if isinstance(old, list) and isinstance(new, list):
         gone, come = [x for x in old if x not in new], [x for x in new if x not in old]

@@ -42,7 +42,6 @@ class ExtractCommand(QueryCommand):
 
 
 def _lines(made: Written) -> Iterator[str]:
-    """Yield a line for each module that was written, then the commands that use the modules."""
     sweeps = made.bundle.sweeps
     width = max((len(sweep.name) for sweep in sweeps), default=0) + len(".mlir")
     for sweep in sweeps:

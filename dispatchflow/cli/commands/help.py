@@ -16,7 +16,7 @@ _SHARED = {"cases": "for cases", "run": "for runs"}
 
 
 class HelpCommand(QueryCommand):
-    """Describe each word of `doit help WORD`; doit itself executes `doit help` without a word."""
+    """Describe each word of `doit help WORD`. doit itself executes `doit help` without a word."""
 
     name = "help"
     page = "docs/specs.md"
@@ -43,7 +43,6 @@ class HelpCommand(QueryCommand):
 
 
 def _print_variables(groups: tuple[str, ...], page: str) -> None:
-    """Print the variables that a stage or a command takes, and the page that describes it."""
     own = variables.named([name for name in groups if name not in _SHARED])
     if own:
         print_aligned({f"  {name}=": variable.meaning for name, variable in own.items()})

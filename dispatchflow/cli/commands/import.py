@@ -40,9 +40,6 @@ class ImportCommand(QueryCommand):
 
 
 def _lines(made: Imported, specs: Path) -> Iterator[str]:
-    """Yield lines that list the written files, then a sweep and a command line that use these files.
-
-    The paths in the sweep are relative to `specs`, the directory of specs."""
     files = {
         made.module: "the module, with the paths of PyTorch's modules as locations",
         made.weights: "its weights",

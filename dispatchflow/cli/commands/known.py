@@ -41,13 +41,10 @@ class KnownCommand(QueryCommand):
 
 
 def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
-    """Write a file of known failures whose entries cover the failing selected cases; return a message.
-
-    Cases of a library are left out, and so are cases that an entry of another file covers. Entries that the file has
-    for other cases are kept.
+    """Write a known failure for each failing selected case to the file `path`; return a message.
 
     Raises:
-        SpecError: the file exists and this command did not write all of it, or it cannot be written.
+        SpecError: the file exists and was not written by this command, or it cannot be written.
     """
     from dispatchflow.reports import known_failures
 
@@ -75,18 +72,13 @@ def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
 
 
 def _file_of(entry: KnownFailure, root: Path) -> Path:
-    """Return the path of the file that has an entry.
-
-    The path is a part of `entry.place`, for example of `specs/a.toml:3, known_failure[0]`."""
     return (root / entry.place.rpartition(", ")[0].rpartition(":")[0]).resolve()
 
 
 def _known_failures(workspace: Workspace, selection: Selection, every: bool) -> Iterator[str]:
-    """Yield the lines of `doit known`: each entry for this IREE release, and the cases that it covers.
+    """Yield the lines of `doit known`: this release's known failures, with their numbers of cases.
 
-    An entry describes a known failure. For each entry, the lines count the selected cases that it covers by outcome:
-    failed as the entry says, failed in another way, passed the entry's stage, or not tried. Entries that cover no
-    selected case are left out, unless `every` is true."""
+    `every` also lists the known failures that cover no selected case."""
     entries, last = workspace.known.entries, selection.last_stage()
     counts = {id(entry): Counter[str]() for entry in entries}
     for chain in workspace.chains(list(last)):

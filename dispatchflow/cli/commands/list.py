@@ -73,7 +73,6 @@ class ListCommand(QueryCommand):
 
 
 def _cases(workspace: Workspace, selection: Selection, status: bool) -> Iterator[str]:
-    """Yield one line per case for `doit list PATTERN`, with its pending stages if `status` is true."""
     for stage, found in selection.cases.items():
         if not status:
             yield from (f"{stage}:{case.name}" for case in found)

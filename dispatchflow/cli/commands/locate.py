@@ -41,15 +41,14 @@ class LocateCommand(QueryCommand):
         return int(found.fails)
 
     def _words(self, args: Sequence[str]) -> list[str]:
-        """Return this command line's words and variables, without `locate`'s own variables (`_OWN`)."""
         return [*args, *(f"{name}={text}" for name, text in self.app.variables.items() if name not in _OWN)]
 
 
 def _reference(workspace: Workspace) -> Target | None:
     """Return the target that `reference=` names; None if it is not given or names a library.
 
-    With `file=` or `suite=`, the command line describes a sweep of modules, and `reference` is one of the sweep's
-    words. Without them, `reference` is removed from `workspace.values`: it alone would count as such a sweep."""
+    With `file=` or `suite=`, `reference` is a word of the sweep. Otherwise it is removed from `workspace.values`, where
+    it would start a sweep of modules."""
     values = workspace.values
     word = values.get("reference")
     if not {"file", "suite"} & values.keys():

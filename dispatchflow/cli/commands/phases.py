@@ -57,14 +57,7 @@ class PhasesCommand(QueryCommand):
 
 
 def _other(workspace: Workspace, asked: CasePhases, word: str) -> CasePhases:
-    """Return the case that `with=` names: another case, or the same case compiled by another IREE.
-
-    Args:
-        word: the value of `with=`, such as `iree=3.12.0`, a case's name, or `STAGE:CASE`.
-
-    Raises:
-        NothingMatched: the plan has no case of this name.
-    """
+    """Return the case that `with=` names: another case, or this case compiled by another IREE."""
     folder = phases.FOLDER
     if word.startswith(_TOOLCHAIN):
         workspace = workspace.with_toolchain(word.removeprefix(_TOOLCHAIN))
@@ -85,20 +78,13 @@ def _list(asked: CasePhases) -> Iterator[str]:
 
 
 def _known(asked: CasePhases) -> dict[Phase, int]:
-    """Return each phase that the compiler reached, with the size in bytes of the module after the phase.
-
-    Raises:
-        ToolError: the compiler ended before the first phase.
-    """
     if not (sizes := asked.sizes()):
         raise ToolError("the compiler dumped no phase", {"case": asked.case.name, "found": asked.dumped.reason})
     return sizes
 
 
 def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the difference between two phases of one case.
-
-    Without `from=`, the first phase is the one before `to=`; without `to=`, the second is the one after `from=`."""
+    """Yield the difference between the modules of one case after the phases `from=` and `to=`."""
     known = list(_known(asked))
     begin = phases.named(values["from"], known, "from") if "from" in values else None
     end = phases.named(values["to"], known, "to") if "to" in values else None
@@ -119,10 +105,9 @@ def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _across(asked: CasePhases, other: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield texts that say after which phases the modules of two cases differ, and show the differences.
+    """Yield after which phases the modules of two cases differ, and the differences.
 
-    The differences are shown after each phase from `from=` to `to=`, or after the one phase that is given. If neither
-    variable is given, only the first difference is shown."""
+    Without `from=` and `to=`, only the first difference is shown."""
     known = list(_known(asked))
     _known(other)
     names = [each.case.name for each in (asked, other)]

@@ -36,7 +36,6 @@ class PlanCommand(QueryCommand):
 
 
 def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]:
-    """Yield the lines of `doit plan`: what a run would do, why, and about how long it would take."""
     protocol = workspace.settings.protocol
     costs = workspace.store.records.costs(protocol.id)
     last = selection.last_stage()
@@ -77,7 +76,6 @@ def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str
 
 
 def _reason_not_made(chain: CaseState, step: StageState) -> str | None:
-    """Return why a stage that failed, is blocked or has no device will not run; None for other stages."""
     if chain.known is not None and step.state in ("failed", "blocked"):
         return f"known failure: {chain.known.reason}"
     return f"not run: {step.why}" if step.state in ("failed", "blocked", "absent") else None

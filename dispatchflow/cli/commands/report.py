@@ -36,7 +36,6 @@ class ReportCommand(QueryCommand):
         return 0
 
     def _verdicts(self, workspace: Workspace, args: list[str]) -> str:
-        """Return a table of the verdicts of the cases that a run with the same arguments would verify."""
         from dispatchflow.reports import query, verdicts
 
         words = [word if cases_named(word) else f"verify:{word}" for word in args] or ["verify"]

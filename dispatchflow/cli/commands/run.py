@@ -93,7 +93,7 @@ class RunCommand(DoitRun):  # type: ignore[misc]
     ) -> bool:
         """Let doit execute the pending stages and the user's selected tasks.
 
-        Return True if one of the user's tasks failed, or if dispatchflow raised an exception in a stage."""
+        Return True if one of the user's tasks failed, or if a stage raised an exception."""
         gc.enable()
         twins: dict[tuple[Any, ...], str] = {}
         made = [task for chain, wanted in pending for task in case_tasks.tasks_of(stages, chain, wanted, twins)]
@@ -142,7 +142,7 @@ def _is_ours(task: Task) -> bool:
 
 
 def _publish_before_own_task(stages: StageTasks, last: Mapping[Case, str]) -> None:
-    """Write the rows of all selected cases to Parquet before a user's own task, which may read them."""
+    """Write the rows to Parquet before a user's own task, which may read them."""
     stages.check_runtime_drift(last)
     stages.publish(last, stages.workspace.chains(list(last)))
 
@@ -150,9 +150,9 @@ def _publish_before_own_task(stages: StageTasks, last: Mapping[Case, str]) -> No
 def _publish_and_report(
     stages: StageTasks, last: Mapping[Case, str], chains: Sequence[CaseState], skips: Sequence[Skip], failed: bool
 ) -> tuple[int, str]:
-    """Write the rows to Parquet, print the results and the summary of a run.
+    """Write the rows to Parquet, and print the results and the summary of a run.
 
-    Return a pair: the exit code, and the printed text. The duration at the end of the text is left out."""
+    Return the exit code and the printed text, without the duration at its end."""
     workspace = stages.workspace
     if not last and not skips:
         return int(failed), ""

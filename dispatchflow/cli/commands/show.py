@@ -46,11 +46,7 @@ class ShowCommand(QueryCommand):
 def _destination(written: str) -> Path:
     """Return the path of `out=`: a file that ends in `.npy`, or a folder.
 
-    A new folder has no other ending, or a slash at the end, because a name such as `y.txt` was meant as a file.
-
-    Raises:
-        SpecError: the path is neither.
-    """
+    A name with another ending, such as `y.txt`, was meant as a file. It is refused unless a slash follows."""
     out = Path(written)
     is_new_folder = not out.exists() and (not out.suffix or written.endswith("/"))
     if out.suffix == _NPY or out.is_dir() or is_new_folder:
@@ -62,10 +58,8 @@ def _destination(written: str) -> Path:
 def _written(out: Path, results: Sequence[CallResult]) -> list[Path]:
     """Write the results as `.npy` files, and return the files' paths.
 
-    If `out` ends in `.npy`, it is the file of the only result. Otherwise it is the folder of `result_0.npy`, ….
-
     Raises:
-        SpecError: a file cannot be written, or `out` ends in `.npy` and there is not exactly one result.
+        SpecError: a file cannot be written, or `out` is one file and there are several results.
         ToolError: numpy has no array for a result.
     """
     import numpy as np

@@ -29,9 +29,7 @@ class ToolchainsCommand(QueryCommand):
 
 
 def _toolchains(workspace: Workspace) -> tuple[str, set[str]]:
-    """Return a pair: the text of `doit toolchains`, and the values of `iree=` that name unusable ones.
-
-    The text lists the toolchain of the current environment, the fetched ones, and the one that `iree=` names."""
+    """Return the text of `doit toolchains`, and the values of `iree=` that name unusable toolchains."""
     rows: list[dict[str, str | None]] = []
     unusable = set()
     for word in workspace.toolchain_words:

@@ -71,10 +71,7 @@ class TraceCommand(QueryCommand):
 
 
 def _refuse_zones(workspace: Workspace, tracy: bool, out: str) -> None:
-    """Raise SpecError if a timeline of one call is requested with arguments that only a Tracy trace takes.
-
-    These arguments are a program, a trace file, `top=` and `format=`. `tracy` says whether a program or a trace file is
-    given; `out` is the file of the timeline."""
+    """Raise SpecError if a timeline is requested together with arguments of a Tracy trace."""
     zones = [f"{name}=" for name in ("top", "format") if name in workspace.values]
     if tracy or zones:
         facts = {"form": f"doit trace CASE out={out}", "given": zones[0] if zones else "a program, or a trace of Tracy"}
@@ -82,7 +79,6 @@ def _refuse_zones(workspace: Workspace, tracy: bool, out: str) -> None:
 
 
 def _write_call(workspace: Workspace, case: Case, out: str) -> None:
-    """Write the timeline of one call of a case to the file `out`, for ui.perfetto.dev."""
     device = workspace.device(case.target, case.threads)
     program, calls = SiteTrials(workspace.executor, workspace.bench).one_call(case, device)
     if not calls.launches:
@@ -97,9 +93,7 @@ def _write_call(workspace: Workspace, case: Case, out: str) -> None:
 
 
 def _traced_program(workspace: Workspace, argv: Sequence[str], out: str | None) -> int:
-    """Trace a program of the user, pass on the program's output, and show the trace.
-
-    Return the exit code: 1 if the program failed, else 0."""
+    """Trace a program of the user; return 1 if the program failed, else 0."""
     if (found := shutil.which(argv[0])) is None:
         hint = "The file exists, but is not executable or not in PATH." if Path(argv[0]).is_file() else ""
         facts = {"given": f"-- {' '.join(argv)}", "form": "doit trace -- python my_script.py"}
@@ -145,7 +139,6 @@ def _content(path: Path) -> bytes:
 
 
 def _kept(made: Path, out: str | None) -> bytes:
-    """Return the content of the trace file `made`; also write it to the file `out`, if one is given."""
     content = made.read_bytes()
     if out is not None:
         try:
