@@ -37,7 +37,6 @@ def _i64():
 
 
 def _create(name, operands=(), results=(), **attributes):
-    """Add an operation at the current insertion point; return its first result, None if it has none."""
     made = ir.Operation.create(name, results=list(results), operands=list(operands), attributes=attributes)
     return made.results[0] if results else None
 
@@ -52,12 +51,12 @@ def _is_float(type_):
 
 
 def _start(number):
-    """Return the initial value of the i64 slot with this number; no two slots have the same."""
+    """Return the initial value of the i64 slot with this number; it differs from slot to slot."""
     return number << 32
 
 
 class Capturer:
-    """A module; its methods add operations and globals (slots) that capture the values of dispatches."""
+    """Adds operations and globals (slots) to a module, which capture the values of its dispatches."""
 
     def __init__(self, module, execution):
         self.module, self.execution = module, execution
@@ -81,7 +80,7 @@ class Capturer:
         _create("util.global.store", [value], **{"global": symbol})
 
     def dispatch(self, found):
-        """Add operations that capture a dispatch; return the facts about it, a `captured.Dispatch`, as a dict."""
+        """Add operations that capture a dispatch; return a `captured.Dispatch`, as a dict."""
         counter = self.slot("i64")
         with ir.InsertionPoint(found.operation):
             symbol = ir.FlatSymbolRefAttr.get(self.slots[counter][0])
@@ -103,9 +102,7 @@ class Capturer:
         return {"dispatch": found.number, "executions": counter, "values": values}
 
     def guarded(self, chosen):
-        """Return an insertion point in a new `scf.if` with the condition `chosen`.
-
-        If `chosen` is None, no `scf.if` is added, and the result is the current insertion point."""
+        """Return an insertion point in a new `scf.if`; without a condition, return the current one."""
         if chosen is None:
             return ir.InsertionPoint.current
         made = ir.Operation.create("scf.if", operands=[chosen], regions=2)
@@ -115,7 +112,7 @@ class Capturer:
         return ir.InsertionPoint(end)
 
     def value(self, name, value, dims):
-        """Store an operand or result in a slot; return the facts about it, a `captured.Value`, as a dict."""
+        """Store an operand or result in a slot; return a `captured.Value`, as a dict."""
         facts = {"value": name, "type": str(value.type), "slot": None, "dims": [], "why": None}
         if isinstance(value.type, ir.RankedTensorType):
             return facts | self.tensor(value, dims)
@@ -139,7 +136,7 @@ class Capturer:
     def number(self, value):
         """Store the bits of a scalar in a slot of type i64; return the slot's index.
 
-        For types other than integers, index, f32 and f64, nothing is stored, and the result is None."""
+        Integers, index, f32 and f64 can be stored. For other types the result is None."""
         type_, bits = str(value.type), value
         if type_ in ("f32", "f64"):
             bits = _create("arith.bitcast", [value], [ir.IntegerType.get_signless(int(type_[1:]))])
@@ -154,10 +151,10 @@ class Capturer:
         return number
 
     def wrap(self, function, counters):
-        """Add `df_capture`, which calls `function` and returns its results, then the values of all slots.
+        """Add the function `df_capture`; return the types of `function`'s results, as text.
 
-        `counters` has the numbers of the slots that count executions. A counter does not start at 0; `df_capture`
-        subtracts its initial value. This method returns the types of `function`'s results, as text."""
+        `df_capture` calls `function` and returns its results, then the values of all slots. `counters` has the numbers
+        of the slots that count executions."""
         type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         kinds = [ir.Type.parse(kind) for _, kind in self.slots]
         attributes = {

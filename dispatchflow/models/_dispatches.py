@@ -36,7 +36,6 @@ class Dispatch:
 
 
 def _shares(values, dims):
-    """Split `dims`, the dynamic sizes of all values in sequence, into one list for each value."""
     shares, left = [], list(dims)
     for value in values:
         count = str(value.type).split(",")[0].count("?")
@@ -46,5 +45,5 @@ def _shares(values, dims):
 
 
 def dispatches(module):
-    """Return all dispatches of a module, including those in initializers, in textual order."""
+    """Return all dispatches of a module in the order of its text, including those in initializers."""
     return [Dispatch(each) for each in reading.walk(module.operation) if each.name == "flow.dispatch"]

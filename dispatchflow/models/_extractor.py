@@ -58,9 +58,7 @@ def extract(options):
 
 
 def _alone(dispatch):
-    """Return a pair: a module whose function launches the dispatch, and the facts about this module.
-
-    The facts are an `Extract`, as a dict."""
+    """Return a module whose function launches the dispatch, and an `Extract` as a dict."""
     operation = dispatch.operation
     constants, arguments = [], {}
     for value in operation.operands:
@@ -101,8 +99,8 @@ def _alone(dispatch):
 def _origin(dispatch, value):
     """Return the fields `value` and `dim` of a `models.extraction.Argument`, as a dict.
 
-    There are three kinds of arguments: an operand, `{"value": "in0"}`; the size of dimension 1 of an operand or result,
-    `{"value": "out0", "dim": 1}`; and a number that is only in the workload, `{"value": "workload0"}`."""
+    An operand is `{"value": "in0"}`. The size of dimension 1 of a result is `{"value": "out0", "dim": 1}`. A number
+    that is only in the workload is `{"value": "workload0"}`."""
     if value in dispatch.arguments:
         return {"value": f"in{dispatch.arguments.index(value)}"}
     sized = [(f"in{i}", *each) for i, each in enumerate(zip(dispatch.arguments, dispatch.argument_dims))]
@@ -121,15 +119,15 @@ def _sizes(type_):
 def _bind(module):
     """Make the module's function take and return buffers in place of tensors, as the phase `abi` does.
 
-    The passes would also change the executable. Therefore they run before the executable is added to the module. The
-    verifier is off, because it would refuse the dispatch's reference to the missing executable."""
+    The passes run before the executable is added to the module, because they would change the executable too. The
+    verifier is off, because it would report the missing executable."""
     passes = passmanager.PassManager.parse("builtin.module(iree-abi-transformation-pipeline)")
     passes.enable_verifier(False)
     passes.run(module.operation)
 
 
 def _without_configurations(module):
-    """Remove the lowering configurations that a tuning set for one backend; return whether there were any."""
+    """Remove the lowering configurations that a tuning set; return whether there were any."""
     found = [(each, name) for each in reading.walk(module.operation) for name in _TUNED if name in each.attributes]
     for operation, name in found:
         del operation.attributes[name]

@@ -39,9 +39,7 @@ def _graphs(graph):
 
 
 def _read(path):
-    """Return a pair: the model with inferred types, and the opset from which it was converted.
-
-    The opset is None if the model was not converted."""
+    """Return the model with inferred types, and the opset from which it was converted, if any."""
     import onnx
     from onnx import shape_inference, version_converter
 

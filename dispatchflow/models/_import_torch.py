@@ -19,7 +19,7 @@ SCOPE = "model"  # the scope of the weights, which `parameters = ["model=net.irp
 
 
 class Refused(Exception):
-    """The import failed; `told` has the problem, a hint, and whether the user's input is wrong."""
+    """The import failed; `told` has the problem and a hint, and says whether the user's input is wrong."""
 
     def __init__(self, problem, hint="", wrong_input=False):
         super().__init__(problem)
@@ -56,7 +56,6 @@ def _is_library(path):
 
 
 def _last_line(error, file):
-    """Return an error as one line of text, with the file and line of the user's code that raised it."""
     told = [line for line in str(error).splitlines() if line.strip()]
     text = f"{type(error).__name__}: {' '.join(told[0].split())[:300]}" if told else type(error).__name__
     if isinstance(error, SyntaxError) and error.filename:
@@ -69,11 +68,7 @@ def _last_line(error, file):
 
 
 def _made(file, function):
-    """Call the user's function; return (PyTorch module in evaluation mode, tuple of its arguments).
-
-    Raises:
-        Refused: the file or the function fails, or the function does not return such a pair.
-    """
+    """Call the user's function; return (PyTorch module in evaluation mode, tuple of its arguments)."""
     import torch
 
     name = os.path.basename(file)
@@ -111,9 +106,9 @@ def _kind(value):
 
 
 class Locations:
-    """Give nodes of the exported graph MLIR locations with names such as `blocks.0.attn/linear`.
+    """Gives each node of the exported graph an MLIR location such as `blocks.0.attn/linear`.
 
-    These locations replace the importer's own, which are torch's call stacks."""
+    The importer's own locations are torch's call stacks."""
 
     def __init__(self, file):
         self.file, self.names, self.counts, self.last = file, {}, {}, None
@@ -121,8 +116,7 @@ class Locations:
     def name(self, node):
         """Return a node's name, `blocks.0.attn/linear`; a second `linear` in `blocks.0.attn` ends in `_1`.
 
-        The numbers begin again in each PyTorch module. torch's own numbers are not used: they run through the whole
-        model, so the nodes of two equal modules would have different names."""
+        torch numbers the nodes of the whole model, so that two equal modules would have different names."""
         if node not in self.names:
             stack = node.meta.get("nn_module_stack") or {}
             path = next(reversed(stack.values()))[0] if stack else ""
@@ -146,11 +140,7 @@ class Locations:
 
 
 def _exported(module, arguments, options):
-    """Write the module and its weights; return (the module's text, the number of weights).
-
-    Raises:
-        Refused: torch.export or iree-turbine fails.
-    """
+    """Write the module and its weights; return (the module's text, the number of weights)."""
     import torch
     from iree.compiler.extras import fx_importer
     from iree.turbine import aot
@@ -184,14 +174,9 @@ def _exported(module, arguments, options):
 
 
 def _arrays(module, arguments, options):
-    """Write the arguments and the module's results as .npz; return facts about them.
+    """Write the arguments and the module's results as .npz; return facts about them, as a dict.
 
-    The facts are `inputs`, the number of arguments; `results`, the number of results; and `no_arrays`. If numpy does
-    not have the type of one of these tensors, no file is written, and `no_arrays` is the reason; otherwise it is None.
-
-    Raises:
-        Refused: the module fails.
-    """
+    If numpy does not have a tensor's type, no file is written, and the fact `no_arrays` says why."""
     import numpy
     import torch
 

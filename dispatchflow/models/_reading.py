@@ -11,7 +11,7 @@ def children(operation):
 
 
 def walk(operation, inside=lambda operation: True):
-    """Yield an operation and all operations nested in it, in textual order.
+    """Yield an operation and the operations nested in it, in the order of the text.
 
     Operations nested in one for which `inside` returns False are left out."""
     yield operation
@@ -21,7 +21,7 @@ def walk(operation, inside=lambda operation: True):
 
 
 def names(location, prefix):
-    """Return the numbers N for which a location contains the name `prefix` followed by N, each N once.
+    """Return the numbers in the names of a location that begin with `prefix`, each once.
 
     With the prefix `df.op.`, the name `df.op.7` gives 7. Locations nested in such a name are not searched."""
     return list(dict.fromkeys(numbers(location, prefix)))
@@ -41,9 +41,9 @@ def numbers(location, prefix):
 
 
 def label(location, path, title):
-    """Return (name, place): the first name and the first `file:line:column` in a location.
+    """Return the first name and the first `file:line:column` in a location; None for what is missing.
 
-    Each of them is None if the location has none. In a place, `title` replaces the file name `path`."""
+    `title` replaces the file name `path`."""
     if isinstance(location, ir.NameLoc):
         _, place = label(location.child_loc, path, title)
         return location.name_str, place

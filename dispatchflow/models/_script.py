@@ -11,7 +11,7 @@ NO_BINDINGS = 3
 
 @contextmanager
 def bindings(folder):
-    """Make iree.compiler importable from `folder`; end the process if an import in the context fails."""
+    """Make iree.compiler importable from `folder`; end the process if an import in the `with` block fails."""
     sys.path.insert(0, folder)
     sys.modules["numpy"] = None  # the bindings work without numpy, whose import would take longer than theirs
     sys.setrecursionlimit(10_000)

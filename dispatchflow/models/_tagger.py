@@ -38,7 +38,7 @@ def _parsed(path):
 
 
 def _kind(operation):
-    """Return an operation's MLIR name; for an ONNX node, its operator."""
+    """Return an operation's MLIR name; for an ONNX node, its operator, such as `Conv`."""
     if operation.name == "torch.operator" and "name" in operation.attributes:
         return operation.attributes["name"].value
     return operation.name
@@ -54,7 +54,7 @@ def _text(operation, name):
 
 
 def _nodes(module):
-    """Return a pair: the nodes of all operations outside of dispatches, and operation → its node's index.
+    """Return the nodes of all operations outside of dispatches, and operation → its node's index.
 
     A node is a `tagged.Node`, as a dict."""
     nodes, numbers, made, arguments = [], {}, {}, {}
@@ -144,12 +144,12 @@ def sites(options):
 
 
 def _is_entered(operation):
-    """Return whether each operation nested in `operation` is listed on its own; False for a linalg op."""
+    """Return whether the operations nested in `operation` are listed; False for a linalg operation."""
     return not operation.name.startswith("linalg.")
 
 
 def _computation(operation):
-    """Return the facts about an operation in a dispatch, a `tagged.Computation`, as a dict."""
+    """Return a `tagged.Computation` for an operation in a dispatch, as a dict."""
     scalars = [each for each in reading.walk(operation) if each != operation] if not _is_entered(operation) else []
     return {
         "kind": operation.name,
@@ -207,7 +207,8 @@ def launches(options):
 def _symbol(operation):
     """Return the symbols [executable, variant, export] of the kernel that a dispatch launches.
 
-    An attribute of the dispatch, or of an operation on which it depends, has them; if none has, return ["?"]."""
+    An attribute of the dispatch, or of an operation on which the dispatch depends, has the symbols. If there is none,
+    return ["?"]."""
     seen, queue = set(), [operation]
     while queue:
         each = queue.pop(0)
@@ -223,18 +224,16 @@ def _symbol(operation):
 
 
 def _top(operation):
-    """Return the top-level operation of the module, such as a function, that contains an operation."""
     while operation.parent.operation.name != "builtin.module":
         operation = operation.parent.operation
     return operation
 
 
 def _places(module):
-    """Return top-level operation → (name of its launcher, whether the launcher runs at load).
+    """Return top-level operation → (name of the function that launches its dispatches, whether at load).
 
-    An operation is usually its own launcher: it launches the dispatches in it. But an initializer may call a function
-    that records a command buffer, and store the buffer in a global. The recording function's launcher is then the
-    function that loads this global. An initializer's name is a list of the globals that it sets."""
+    Usually this is the operation itself. But an initializer may record a command buffer in a global, which a function
+    launches later."""
     tops = list(reading.children(module.operation))
     loads, initial = {}, {}
     for top in tops:
@@ -263,7 +262,6 @@ def _returned(function):
 
 
 def _initialized(initializer):
-    """Return the names of the globals that an initializer sets, separated by commas."""
     stores = (each for each in reading.walk(initializer) if each.name == "util.global.store")
     return ", ".join(dict.fromkeys(_flat(each.attributes["global"]) for each in stores))
 

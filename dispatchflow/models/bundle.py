@@ -87,7 +87,7 @@ def _sweep(bundle: Bundle, sweep: Sweep) -> Iterator[str]:
 
 
 def _called(bundle: Bundle, sweep: Sweep) -> str:
-    """Return a text that names a sweep's site: `site 1, KERNEL; the same module as site 4, 7`."""
+    """Return a sweep's site as text: `site 1, KERNEL; the same module as site 4, 7`."""
     same = f"; the same module as site {', '.join(map(str, sweep.same))}" if sweep.same else ""
     return f"site {sweep.site.number}, {sweep.site.export}{same}"
 
@@ -95,8 +95,7 @@ def _called(bundle: Bundle, sweep: Sweep) -> str:
 def repro(bundle: Bundle) -> str:
     """Return the text of `repro.sh`, which takes `compile`, `run` or `benchmark`, then names of sites.
 
-    If no names are given, the script takes all sites whose inputs are known. `run` compares the results with the
-    expected results: first bit by bit, and if they differ, within the tolerance of `iree-run-module`."""
+    `run` compares the results bit by bit. If bits differ, it compares within the tolerance of `iree-run-module`."""
     runnable = [sweep for sweep in bundle.sweeps if sweep.inputs is not None]
     local = any(flag.startswith("--device=local") for flag in bundle.device)
     cases = "\n".join(_given(sweep) for sweep in runnable)
@@ -171,7 +170,7 @@ exit $failed
 def _given(sweep: Sweep) -> str:
     """Return the branch of the shell's `case` that sets a site's inputs and results.
 
-    The branch puts no quotes around single words, because no word has a character that the shell interprets."""
+    Words are not quoted, because no word has a character that the shell interprets."""
     inputs = " ".join(f"--input={_of_tools(word)}" for word in sweep.inputs or ())
     names = [f"out{i}" for i in range(len(sweep.expected))]
     results = " ".join(f"--expected_output={_of_tools(word)}" for word in sweep.expected)
@@ -184,9 +183,7 @@ def _given(sweep: Sweep) -> str:
 
 
 def _of_tools(word: str) -> str:
-    """Return an entry of a spec's `inputs` or `expected` as IREE's tools spell it.
-
-    A value such as `0..1`, which stands for random integers, is replaced by 0."""
+    """Return an entry of `inputs` or `expected` as IREE's tools spell it; random integers become 0."""
     type_, equals, value = word.partition("=")
     return f"{type_.removeprefix('tensor<').removesuffix('>')}{equals}{'0' if value == '0..1' else value}"
 
@@ -227,7 +224,7 @@ def readme(bundle: Bundle) -> str:
 
 
 def sources(program: Program, site: Site) -> list[str]:
-    """Return each source operation of a site: its name or kind, and its place in the source."""
+    """Return each source operation of a site as text: its name or kind, and its place in the source."""
     known = {operation.number: operation for operation in program.operations}
     found = (known[origin.operation] for origin in site.origins)
     return [" ".join(filter(None, (each.kind, each.name, each.place))) for each in found]

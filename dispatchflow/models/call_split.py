@@ -17,9 +17,9 @@ Span = tuple[int, int]
 
 
 class Split(msgspec.Struct, frozen=True):
-    """The wall time of calls, `call_ns`, and five parts whose sum is exactly `call_ns`; all in ns.
+    """The wall time of all calls, `call_ns`, and the five parts that add up to it; all in ns.
 
-    A span of time that fits the descriptions of several parts belongs to the first of these parts."""
+    If a span of time belongs to several parts, the first of them gets it."""
 
     call_ns: int
     """The wall time that the benchmark tool measured."""
@@ -42,11 +42,10 @@ class Split(msgspec.Struct, frozen=True):
 
 
 def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], call_ns: int) -> Split:
-    """Split `call_ns`, the wall time of all calls together, by the events of these calls.
+    """Divide `call_ns`, the wall time of all calls together, into the parts of `Split`.
 
-    If the profile has no start and end of an operation, they are estimated. For an operation that launches dispatches,
-    they are the start of its first dispatch and the end of its last. For other operations, they are the submission and
-    the time at which the operation's dependencies were fulfilled, `ready_ns`.
+    An operation without a start and an end in the profile runs from its first dispatch to its last. An operation
+    without dispatches runs from its submission to `ready_ns`.
 
     Raises:
         ToolError: the events took longer than `call_ns`.
@@ -75,13 +74,13 @@ def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], c
 
 
 def spans_of(launches: Iterable[Launch], operations: Iterable[QueueOperation]) -> list[Span]:
-    """Return the start and end of each operation's execution, estimated as by `split_of`."""
+    """Return (start, end) of each operation's execution, as `split_of` estimates them."""
     executing = _executing(launches)
     return [_span(each, executing.get(each.submission)) for each in operations]
 
 
 def _executing(launches: Iterable[Launch]) -> dict[int, Span]:
-    """Return submission's number → span from the start of its first launch to the end of its last."""
+    """Return submission → (start of its first launch, end of its last launch)."""
     found: dict[int, Span] = {}
     for launch in launches:
         start, end = found.get(launch.submission, (launch.start_ns, launch.end_ns))
@@ -109,10 +108,9 @@ def union_ns(spans: Iterable[Span]) -> int:
 
 
 def own_times(launches: Sequence[Launch]) -> list[int]:
-    """Divide among the launches the time in which at least one of them runs; return each launch's ns.
+    """Divide the time in which launches run among the launches; return each launch's ns.
 
-    Launches that run at the same time get equal shares of this time; remaining ns go to those that began first. The sum
-    of all shares is the `union_ns` of the launches."""
+    Launches that run at the same time get equal shares. The sum of all shares is the `union_ns` of the launches."""
     own = [0] * len(launches)
     edges = sorted(
         (moment, kind, place)
@@ -136,9 +134,9 @@ def own_times(launches: Sequence[Launch]) -> list[int]:
 
 
 def apportioned(parts: Sequence[int], total: int) -> list[int]:
-    """Scale parts to integers whose sum is exactly `total`.
+    """Scale parts to integers whose sum is exactly `total`, rounding up those with the largest remainders.
 
-    The parts with the largest remainders are rounded up, the others down. If all parts are 0, all results are 0."""
+    If all parts are 0, all results are 0."""
     whole = sum(parts)
     if not whole:
         return [0] * len(parts)

@@ -46,7 +46,7 @@ class Dispatch(msgspec.Struct, frozen=True):
 
 
 class Capturing(msgspec.Struct, frozen=True):
-    """The facts about a module that captures operands and results of its dispatches.
+    """A module that captures operands and results of its dispatches.
 
     Its function `df_capture` returns the original function's results, then all slots."""
 
@@ -87,8 +87,8 @@ class Tensor(msgspec.Struct, frozen=True):
     def undefined_name(self) -> str:
         """The name under which the mask of undefined elements is stored.
 
-        The mask has one byte for each element, 1 if the element is undefined. If elements are narrower than a byte, it
-        has one byte for each byte of the tensor."""
+        The mask has one byte per element, or per byte if elements are narrower. It is 1 where the element is undefined.
+        """
         return f"{self.name}.undefined"
 
 
@@ -123,7 +123,7 @@ The 8 bytes are little-endian."""
 def capture(
     made: Capturing, sites: Mapping[int, int], read: Read, execution: int | None = None
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Return a pair: what a call captured, and tensor's name → bytes of the tensor.
+    """Return what a call captured, and tensor's name → bytes of the tensor.
 
     Args:
         made: the facts about the module that was called.
@@ -175,11 +175,11 @@ def _not_run(count: int, execution: int | None) -> str | None:
 def with_fills(
     one: Capture, contents: Mapping[str, bytes], other: Mapping[str, bytes]
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Return a pair: the capture `one` with its undefined tensors marked, and mask's name → mask.
+    """Return the capture `one` with its undefined tensors marked, and mask's name → mask.
 
-    `contents` and `other` are tensor's name → bytes, from two calls. Memory that the program never wrote was filled
-    with other numbers in each call. Therefore a tensor is undefined if its bytes differ between the calls, and its mask
-    marks the elements that differ. If the number of its bytes differs, the tensor is moved to `missing`."""
+    `contents` and `other` are tensor's name → bytes, from two calls. Memory that the program never wrote had other
+    bytes in each call, so an element that differs between the calls is undefined. If even the sizes differ, the tensor
+    is moved to `missing`."""
     tensors: list[Tensor] = []
     missing = list(one.missing)
     masks: dict[str, bytes] = {}
@@ -205,9 +205,7 @@ def _differing(one: bytes, other: bytes, spelling: str) -> bytes:
 
 
 def spelt(type_: str, sizes: Sequence[int]) -> str:
-    """Return a type as IREE's tools spell it, with `sizes` in place of its dynamic sizes.
-
-    `tensor<4x?xf32>` becomes `4x8xf32`; `tensor<f32>` and `index` stay the same."""
+    """Return a type as IREE's tools spell it: `4x8xf32` for `tensor<4x?xf32>` with the dynamic size 8."""
     if not type_.startswith("tensor<") or not (known := work.sizes_of(type_)):
         return type_
     left = iter(sizes)
@@ -218,9 +216,9 @@ def spelt(type_: str, sizes: Sequence[int]) -> str:
 def capturer_argv(
     python: str, bindings: str, function: str, dispatches: Sequence[int], execution: int | None, fill: int
 ) -> tuple[str, ...]:
-    """Return a command line of `_capturer.py`.
+    """Return a command line of `_capturer.py`, which adds capturing to the module in the file `flow`.
 
-    The script reads the file `flow`, and writes the module `capturing` and the facts `capturing.json`."""
+    The script writes the module `capturing` and the facts `capturing.json`."""
     options = (
         f"--bindings={bindings}",
         "--input=flow",

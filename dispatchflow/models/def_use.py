@@ -14,13 +14,11 @@ Sources have names such as `argument main 0` and `constant`; sinks have names su
 
 
 class DefUse:
-    """The def-use graph of a module's operations.
+    """The graph of a module's operations and the values that they use.
 
-    An operation nested in another one, such as a linalg operation, counts as part of the outer operation. Functions,
-    loops and branches are different: the operations in them are nodes of their own. A loop is also a node itself, which
-    stands for all values that enter the loop, leave it, or go from one iteration to the next.
-
-    A point is the number of a node, or a text: `argument main 0`, `result main` or `constant`."""
+    A node is an operation together with the operations in it. Only functions, loops and branches are different: each
+    operation in them is a node. A point is the number of a node, or a text: `argument main 0`, `result main` or
+    `constant`."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
@@ -59,17 +57,15 @@ class DefUse:
         self.after.setdefault(made, {})[used] = None
 
     def sources(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return the points that `point` uses, directly or through nodes for which `is_passed` is true."""
+        """Return the points that `point` uses, directly or through nodes for which `is_passed` returns True."""
         return self._reached(self.before, [point], is_passed)
 
     def users(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return the points that use `point`, directly or through nodes for which `is_passed` is true."""
+        """Return the points that use `point`, directly or through nodes for which `is_passed` returns True."""
         return self._reached(self.after, [point], is_passed)
 
     def between(self, begin: Iterable[Point], end: Iterable[Point], is_passed: Callable[[int], bool]) -> set[int]:
-        """Return the nodes on allowed paths from `begin` to `end`, without the paths' ends.
-
-        A path is allowed if `is_passed` is true for each node between its ends."""
+        """Return the nodes between `begin` and `end`, on paths of nodes for which `is_passed` returns True."""
         forward = self._reached(self.after, begin, is_passed)
         backward = self._reached(self.before, end, is_passed)
         return {point for point in forward & backward if isinstance(point, int) and is_passed(point)}
@@ -95,5 +91,5 @@ class DefUse:
 
 
 def _called(function: Node) -> str:
-    """Return the function's name in the source, without the suffix `$async` that the compiler adds."""
+    """Return the function's name without the suffix `$async`, which the compiler adds."""
     return (function.symbol or "").removesuffix("$async")

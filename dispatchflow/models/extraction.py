@@ -162,7 +162,7 @@ def _unusable(module: Extract) -> str | None:
 
 
 def random_input(argument: Argument) -> str | None:
-    """Return the entry of a spec's `inputs` that requests random numbers for an argument: `4x8xf32`.
+    """Return the entry of `inputs` for random numbers of an argument's type, such as `4x8xf32`.
 
     The result is None for a scalar, or if a size is dynamic."""
     type_ = spelling(argument.type)
@@ -194,7 +194,7 @@ def _file(name: str, value: str, type_: str, files: dict[str, str]) -> str:
 
 
 def _number(type_: str, content: bytes) -> str | None:
-    """Return a scalar as text; None for a type of which IREE's tools accept no scalar."""
+    """Return a scalar as text; None for a type that IREE's tools do not take as a scalar."""
     if type_ not in _SCALARS:
         return None
     form = _SCALARS[type_]

@@ -35,12 +35,12 @@ _AROUND = re.compile(
 
 
 def is_control(kind: str) -> bool:
-    """Return whether an operation is a loop or a branch; the operations in its body count separately."""
+    """Return whether an operation is a loop or a branch."""
     return _CONTROL.match(kind) is not None
 
 
 def is_frame(kind: str) -> bool:
-    """Return whether an operation only contains or refers to others: a module, function, return, loop."""
+    """Return whether an operation only contains or calls others: a module, function, return or loop."""
     return _FRAME.match(kind) is not None or is_control(kind)
 
 
@@ -49,28 +49,28 @@ def is_constant(kind: str) -> bool:
 
 
 def reshapes(kind: str) -> bool:
-    """Return whether a source operation only changes a shape or fills a tensor, which needs no dispatch."""
+    """Return whether an operation only changes a shape or fills a tensor, which needs no dispatch."""
     return _RESHAPE.match(kind) is not None
 
 
 def moves(kind: str) -> bool:
-    """Return whether a source operation only moves or reshapes tensors, without computing elements."""
+    """Return whether an operation only moves or reshapes tensors and computes no elements."""
     return reshapes(kind) or (_MOVE.match(kind) is not None and kind != "arith.select")
 
 
 def computes(node: Node) -> bool:
-    """Return whether a source operation computes or moves the elements of tensors."""
+    """Return whether an operation computes or moves elements of tensors."""
     kind = node.kind
     return node.tensor and not (is_frame(kind) or is_constant(kind) or reshapes(kind))
 
 
 def is_around(operation: Computation) -> bool:
-    """Return whether an operation in a dispatch only serves others, such as a load, a store or a fill."""
+    """Return whether an operation in a dispatch only loads, stores, fills or otherwise serves others."""
     return _AROUND.match(operation.kind) is not None or not (operation.tensor or operation.scalars)
 
 
 def arithmetic(operation: Computation) -> int | None:
-    """Return the number of arithmetic operations per point of the iteration domain; None if unknown."""
+    """Return the number of arithmetic operations per iteration of a linalg operation; None if unknown."""
     if operation.scalars:
         return sum(_ARITHMETIC.match(scalar.kind) is not None for scalar in operation.scalars)
     if _NO_WORK.match(operation.kind) or operation.maps or moves(operation.kind):
@@ -79,7 +79,7 @@ def arithmetic(operation: Computation) -> int | None:
 
 
 def is_arithmetic(operation: Computation) -> bool:
-    """Return whether an operation in a dispatch computes new elements instead of only moving them."""
+    """Return whether an operation in a dispatch computes new elements."""
     if operation.scalars:
         return any(not scalar.kind.startswith(("linalg.index", "arith.constant")) for scalar in operation.scalars)
     return arithmetic(operation) is None

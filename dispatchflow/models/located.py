@@ -38,7 +38,7 @@ class ResultCheck(msgspec.Struct, frozen=True):
 
     @property
     def severity(self) -> tuple[bool, float, int]:
-        """The sort key with which the worst of several results is chosen."""
+        """A number that is larger for a worse result; it sorts the results of a site."""
         return self.word == "different", self.error or 0.0, self.wrong
 
 

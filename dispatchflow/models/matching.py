@@ -20,18 +20,18 @@ Group = tuple[int, ...]
 
 
 def name_of(group: Group) -> str:
-    """Return the group as text: `3`, or `3|7` for sites that cannot be distinguished."""
+    """Return the numbers of the sites as text: `3`, or `3|7` for sites that cannot be distinguished."""
     return "|".join(map(str, group))
 
 
 def matched(program: Program, profile: Profile) -> list[tuple[Group, Launch]]:
-    """Return (group of sites, launch) for each launch of a profile, in the profile's order.
+    """Return (sites, launch) for each launch of a profile, in the profile's order.
 
-    The group has the sites that may have launched the dispatch; it is usually one site. Groups do not overlap. Sites of
-    initializers are in no group, because they run before the profile begins.
+    Usually one site made the launch. Several sites are in a group if they cannot be distinguished. Sites that run at
+    load are in no group.
 
     Raises:
-        ToolError: a submission launches a sequence of exports that no command buffer of the program has.
+        ToolError: no command buffer of the program has this sequence of launches.
     """
     buffers = _command_buffers(program)
     candidates = defaultdict(list)
@@ -53,7 +53,7 @@ def matched(program: Program, profile: Profile) -> list[tuple[Group, Launch]]:
 
 
 def _command_buffers(program: Program) -> list[list[Site]]:
-    """Return the sites of each command buffer, in order of creation, without those of initializers."""
+    """Return the sites of each command buffer, in order of creation; sites that run at load are left out."""
     sites = sorted(
         (site for site in program.sites if not site.at_load), key=lambda site: (site.command_buffer, site.command)
     )
@@ -71,13 +71,11 @@ def _exports(run: Sequence[Launch]) -> tuple[str, ...]:
 def _by_order_of_creation(
     runs: Sequence[Sequence[Launch]], candidates: Mapping[tuple[str, ...], Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Return runtime's number of a command buffer → candidates for this buffer in the program.
+    """Return the runtime's number of a command buffer → indices of the program's buffers that it may be.
 
-    A candidate is an index among the program's command buffers, in the order of creation. Only command buffers with
-    several submissions are in the result. These are recorded once, and the runtime gives them ascending numbers in the
-    order of creation. Therefore ascending numbers must belong to ascending candidates, and a candidate that is in no
-    such assignment is dropped. The result is empty if there is no such assignment, or if the submissions of one command
-    buffer differ."""
+    The runtime numbers command buffers in the order of creation. Therefore ascending numbers belong to ascending
+    indices, and an index that contradicts this is dropped. Only buffers that were submitted several times are in the
+    result."""
     sequences: dict[int, set[tuple[str, ...]]] = defaultdict(set)
     count: dict[int, int] = defaultdict(int)
     for run in runs:
@@ -109,7 +107,7 @@ def _ascending(choices: Iterable[Sequence[int]]) -> list[int] | None:
 
 
 def _joined(groups: Iterable[Group]) -> dict[int, Group]:
-    """Return site's number → its group, after groups with a common site are united."""
+    """Unite groups that have a site in common; return site's number → its group."""
     whole: dict[int, set[int]] = {}
     for group in groups:
         union = set(group).union(*(whole.get(site, ()) for site in group))

@@ -29,7 +29,7 @@ def function(content: bytes) -> str:
 
 
 def weight_files(content: bytes) -> dict[str, str]:
-    """Return path → the name of a tensor in it, for each file with external data of the model.
+    """Return path → the name of a tensor in the file, for each file with external data of the model.
 
     The paths are relative to the model's folder."""
     found: dict[str, str] = {}
@@ -60,7 +60,6 @@ def _locations(tensor: memoryview) -> Iterator[str]:
 
 
 def _of(message: memoryview, *numbers: int) -> Iterator[memoryview]:
-    """Yield a message's length-delimited fields with these field numbers; stop where it cannot be parsed."""
     at, end = 0, len(message)
     while at < end:
         tag, at = _varint(message, at)

@@ -16,9 +16,9 @@ def blamed(log: str, printed: str, labelled: str) -> str | None:
     """Return the ONNX node at a compile's first error, as `node 'conv1' (Conv)`; None if there is none.
 
     Args:
-        log: the compiler's messages; their line numbers are those of `printed`, which the compiler read on stdin.
+        log: the compiler's messages, with line numbers of `printed`.
         printed: the module that was compiled, without locations.
-        labelled: the same module with the nodes' names as locations.
+        labelled: the same module, with the nodes' names as locations.
     """
     if (error := _ERROR.search(log)) is None:
         return None

@@ -56,7 +56,7 @@ def _calls(host: Launches) -> dict[str, tuple[str, ...]]:
 
 
 def _called(function: str) -> str:
-    """Return the function's name in the source, without the suffix `$async` that the compiler adds."""
+    """Return the function's name without the suffix `$async`, which the compiler adds."""
     return function.removesuffix("$async")
 
 
@@ -82,9 +82,9 @@ def _site(number: int, launch: Launch, dispatch: Dispatch | None, origins: tuple
 
 
 def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceOperation, ...]:
-    """Return the user's operations, without constants, functions, loops and operations in a linalg body.
+    """Return the user's operations, without constants, functions and loops, and without linalg bodies.
 
-    A constant, function or loop is kept if its number is in `named`, which has the operations that sites compute."""
+    `named` has the numbers of the operations that sites compute; these are always kept."""
     variable = graph.depends_on_arguments()
     return tuple(
         SourceOperation(number, node.kind, node.name, node.place, kinds.computes(node), number not in variable)
@@ -95,11 +95,10 @@ def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceO
 
 
 def _located(graph: DefUse, dispatches: Sequence[Dispatch]) -> list[set[int]]:
-    """Return, for each dispatch, the source operations whose tags are in the locations of its operations.
+    """Return the source operations of each dispatch, from the tags in the locations of its operations.
 
-    The tag on an operation that only moves data may be wrong, because passes may give such an operation the location of
-    a neighbor. Therefore this tag counts only under two conditions: the source operation with the tag also only moves
-    data, and no operation that computes has the tag, in any dispatch."""
+    Passes may give an operation that only moves data the location of a neighbor. The tag of such an operation counts
+    only if its source operation also only moves data, and no operation that computes has this tag."""
     computed = [_origins(graph, dispatch, computing=True) for dispatch in dispatches]
     somewhere = set().union(*computed)
     found = []
@@ -129,12 +128,11 @@ def _is_users(kind: str) -> bool:
 
 
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
-    """Return dispatch's index → source operations, for each dispatch for which `located` has none.
+    """Return dispatch's index → source operations, for dispatches without tags.
 
-    These source operations lie, in the data flow, between the operations of the preceding dispatches and those of the
-    following dispatches, and `located` has them for no dispatch. If some of them only move data, only these are kept.
-    If there are none at all, the dispatch gets operations of its preceding and following dispatches: those with tags
-    that are in the dispatch itself."""
+    The source operations are those between the operations of the preceding and of the following dispatches, if no
+    dispatch has their tags. If some of them only move data, only these are kept. If there are none, the result has
+    operations of the neighboring dispatches whose tags are in the dispatch itself."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)

@@ -32,7 +32,7 @@ _SETUP = frozenset({"linalg.fill", "tensor.empty", "arith.constant", "onnx.Const
 
 
 class Part(msgspec.Struct, frozen=True):
-    """The summed times of all sites that get the same name, for example from the same source operation."""
+    """The summed times of sites with a common name, such as the name of a source operation."""
 
     name: str
     sites: tuple[int, ...]
@@ -55,15 +55,14 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def rolled_up(program: Program, times: ProgramTimes, by: By, depth: int = 1) -> tuple[Part, ...]:
-    """Add up the times of sites; return the parts, the longest first.
+    """Add up the times of the sites with the same name; return the parts, the longest first.
 
     Args:
         program: the sites and their source operations.
         times: the times of the sites.
-        by: what a site's part is named after: `op`, the site's source operations; `scope`, the first `depth` components
-            of the operations' names; or `executable`.
-        depth: the number of components; an operation `blocks.0.attn/linear` counts in `blocks` if `depth` is 1, and in
-            `blocks.0` if it is 2.
+        by: what a site's part is named after: `op`, the site's source operations; `scope`, the first components of the
+            operations' names; or `executable`.
+        depth: the number of components. With 2, the operation `blocks.0.attn/linear` belongs to `blocks.0`.
     """
     name_of = _naming(program, by, depth)
     sites = {site.number: site for site in program.sites}
@@ -97,22 +96,22 @@ def _joined(names: Iterable[str]) -> str:
 
 
 def _named_after(site: Site, operations: Mapping[int, SourceOperation]) -> list[SourceOperation]:
-    """Return a site's source operations in program order.
+    """Return a site's source operations in program order, without operations such as `linalg.fill`.
 
-    Operations that only prepare tensors, such as `linalg.fill` (see `_SETUP`), are left out if there are others."""
+    If there are only such operations (`_SETUP`), they are kept."""
     found = [operations[number] for number in sorted({origin.operation for origin in site.origins})]
     return [each for each in found if each.kind not in _SETUP] or found
 
 
 def operation_name(operation: SourceOperation) -> str:
-    """Return an operation's name; if it has none, its kind and its place, or its kind and `#NUMBER`."""
+    """Return an operation's name, or else its kind and its place, or its kind and `#NUMBER`."""
     if operation.name is not None:
         return operation.name
     return f"{operation.kind} {operation.place or f'#{operation.number}'}"
 
 
 def scope_of(name: str | None, depth: int) -> str:
-    """Return the first `depth` components of a name (separated by `.` and `/`), or all if it has fewer."""
+    """Return the first `depth` components of a name: `blocks.0` for `blocks.0.attn/linear` and 2."""
     if name is None:
         return UNNAMED
     components = list(re.finditer(r"[^./]+", name))

@@ -98,15 +98,13 @@ class Program(msgspec.Struct, frozen=True):
 
     @property
     def shared(self) -> tuple[SourceOperation, ...]:
-        """The source operations that several sites compute, as the tags in locations show."""
+        """The source operations that several sites compute."""
         count = Counter(o.operation for site in self.sites for o in site.origins if o.evidence == "location")
         return tuple(operation for operation in self.operations if count[operation.number] > 1)
 
     @property
     def unplaced(self) -> tuple[SourceOperation, ...]:
-        """The source operations that compute, but that no site has as an origin.
-
-        For example, the compiler folded them into constants."""
+        """The source operations that compute but belong to no site; for example, the compiler folded them."""
         placed = {origin.operation for site in self.sites for origin in site.origins}
         return tuple(each for each in self.operations if each.computes and each.number not in placed)
 

@@ -27,12 +27,10 @@ def numbered(program: Program, numbers: Sequence[int] | None, case: str) -> list
 
 
 def is_kernel(export: str, name: str) -> bool:
-    """Return whether `name` is the kernel `export`, or a pattern such as `*softmax*` that it matches.
+    """Return whether `name` is the kernel `export`, or a pattern such as `*softmax*` that matches it.
 
-    The name may be written as another profiler shows it: CUDA's and ROCm's names have `_` in place of other characters
-    (`mlp_async_dispatch_0`), ROCm's descriptors end with `.kd`, RGP writes `entryPoint = NAME`, and perf may add
-    `+0x1f3` or ` [.]`.
-    """
+    The name may be written as another profiler shows it. CUDA and ROCm have `_` in place of other characters, ROCm's
+    descriptors end with `.kd`, RGP writes `entryPoint = NAME`, and perf may add `+0x1f3` or ` [.]`."""
     return fnmatchcase(_plain(export), _plain(name))
 
 

@@ -25,7 +25,7 @@ NOT_LAUNCHED: Final = "not launched"
 
 
 class IncompleteProfile(ToolError):
-    """The runtime lost events, because the thread that empties its ring buffer waited for a CPU."""
+    """The runtime lost events, because the thread that reads its ring buffer waited for a CPU."""
 
 
 class Calls(NamedTuple):
@@ -42,7 +42,7 @@ class Calls(NamedTuple):
 
 
 class SiteBlock(msgspec.Struct, frozen=True):
-    """The executions of one site, or group of sites that cannot be distinguished, in all calls of a block."""
+    """The executions of one site in all calls of a block, or of sites that cannot be distinguished."""
 
     sites: Group
     executions: int
@@ -57,7 +57,7 @@ class SiteBlock(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True):
-    """One profiled process, reduced to sums over its calls."""
+    """The sums over all calls of one profiled process."""
 
     calls: int
     steady: bool
@@ -67,7 +67,7 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class SiteTime(msgspec.Struct, frozen=True):
-    """The time of a site, or of a group of sites that cannot be distinguished."""
+    """The time of a site, or of sites that cannot be distinguished."""
 
     sites: Group
     executions: float
@@ -85,7 +85,7 @@ class SiteTime(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The group as text: `3`, or `3|7` for sites that cannot be distinguished."""
+        """The numbers of the sites as text: `3`, or `3|7` for sites that cannot be distinguished."""
         return name_of(self.sites)
 
     @property
@@ -95,7 +95,7 @@ class SiteTime(msgspec.Struct, frozen=True):
 
 
 class ProgramTimes(msgspec.Struct, frozen=True):
-    """The times of all sites of a program, and the parts of its call."""
+    """The times of all sites of a program, and the parts into which a call is divided."""
 
     sites: tuple[SiteTime, ...]
     """The sites that the profiled calls launched, in program order."""
@@ -158,11 +158,10 @@ def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Rep
 
 
 def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int) -> int | None:
-    """Return the median time, in ns, that the dispatches of initializers run in one load; None if unknown.
+    """Return the median time, in ns, of the dispatches that run at load; None if unknown.
 
-    `profile` has the events of `loads` replays; each replay loads the program and calls it once. The time is unknown
-    if the dispatches before the call are not those of the initializers, if the number of all dispatches is not a
-    multiple of `loads`, or if records were dropped."""
+    `profile` has the events of `loads` replays; each replay loads the program and calls it once. The time is unknown if
+    the events do not fit the program's initializers, or if events were lost."""
     one, rest = divmod(len(profile.launches), loads)
     before = one - sum(round(site.executions) for site in times.sites)
     kernels = {site.export for site in program.sites if site.at_load}
@@ -211,7 +210,7 @@ def _site(group: Group, launches: Sequence[Launch], own_ns: int) -> SiteBlock:
 
 
 def program_times(program: Program, blocks: Sequence[Block]) -> ProgramTimes:
-    """Compute the times of each site, and the parts of the program's median call, from all blocks.
+    """Compute the time of each site, and the parts of the median call, from all blocks.
 
     Raises:
         ValueError: there are no blocks.
@@ -242,7 +241,7 @@ def _per_call(sums: Sequence[int], rest: Sequence[int], call_ns: int, calls: int
 
 
 def _groups(blocks: Iterable[Block]) -> list[Group]:
-    """Return the groups of sites in all blocks, ascending; groups with a common site are united."""
+    """Return the groups of sites that cannot be distinguished in all blocks."""
     whole: dict[int, set[int]] = {}
     for group in {site.sites for block in blocks for site in block.sites}:
         union = set(group).union(*(whole.get(site, ()) for site in group))

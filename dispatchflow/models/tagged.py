@@ -68,14 +68,14 @@ class Dispatch(msgspec.Struct, frozen=True):
 
 
 class Dispatches(msgspec.Struct, frozen=True):
-    """The module after its dispatches are formed; the operations in dispatches are not among the nodes."""
+    """The module after its dispatches are formed. Operations in dispatches are not among the nodes."""
 
     nodes: tuple[Node, ...]
     dispatches: tuple[Dispatch, ...]
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """A place of the host program that launches a dispatch; `models.site.Site` explains most fields."""
+    """A place of the host program that launches a dispatch; see `models.site.Site` for most fields."""
 
     sites: tuple[int, ...]
     """The N of each tag `df.site.N` in the launch's location.
@@ -103,6 +103,6 @@ _SCRIPT = Path(__file__).with_name("_tagger.py")
 
 
 def tagger_argv(python: str, bindings: str, command: str, source: str, **files: str) -> tuple[str, ...]:
-    """Return a command line of `_tagger.py`; `files` is option → name of a file in the working directory."""
+    """Return a command line of `_tagger.py`; `files` maps an option to a file in the working directory."""
     options = (f"--{option}={name}" for option, name in files.items())
     return (python, "-I", "-S", str(_SCRIPT), command, f"--bindings={bindings}", f"--input={source}", *options)

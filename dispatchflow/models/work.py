@@ -14,9 +14,9 @@ _BITS = re.compile(r"(?:[a-z]*?)(\d+)(?:E\w+)?")
 
 
 def flops(dispatch: Dispatch) -> int | None:
-    """Return the number of arithmetic operations of one execution; None if a size or a body is unknown.
+    """Return the number of arithmetic operations of one execution; a multiply-add counts as two.
 
-    A multiply-add counts as two."""
+    The result is None if a size or a linalg body is unknown."""
     total = 0
     for operation in dispatch.operations:
         if kinds.is_around(operation):
@@ -45,7 +45,7 @@ def domain(operation: Computation) -> int | None:
 
 
 def elements(dispatch: Dispatch) -> tuple[str, ...]:
-    """Return the element types of all operands of the operations that `flops` counts, sorted."""
+    """Return the element types of the operands that enter `flops`, sorted."""
     found = set[str]()
     for operation in dispatch.operations:
         if not kinds.is_around(operation) and kinds.arithmetic(operation):
@@ -54,7 +54,7 @@ def elements(dispatch: Dispatch) -> tuple[str, ...]:
 
 
 def traffic_bytes(dispatch: Dispatch) -> int | None:
-    """Return the total size in bytes of all tensor operands and results; None if a size is unknown."""
+    """Return the size in bytes of all tensor operands and results; None if a size is unknown."""
     total = 0
     for type_ in (*dispatch.operands, *dispatch.results):
         if type_.startswith("tensor<"):
