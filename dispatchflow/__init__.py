@@ -28,10 +28,9 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """This package, whose attribute `cases` is the function `interface.cases`, not the subpackage.
+    """This package. Its attribute `cases` is the function `interface.cases`, not the subpackage `cases`.
 
-    When the subpackage `cases` is imported, Python assigns it to this attribute; the setter ignores the
-    assignment. `import` statements still find the subpackage, in `sys.modules`."""
+    Python assigns a subpackage to this attribute when it is imported; the setter ignores that."""
 
     @property
     def cases(self) -> Any:

@@ -71,9 +71,8 @@ each is a different control character, repeated to the length of its string. ASC
 class Form:
     """Computes many keys of one kind whose ingredients differ only in some strings.
 
-    `ingredients` is a function of these strings; `form.key(x, y)` equals `key_of(kind, ingredients(x, y))`.
-    `form.key` is faster: it encodes the other ingredients, which may be long, once for each combination of the strings'
-    lengths, and uses that again."""
+    `ingredients` is a function of these strings: `form.key(x, y)` equals `key_of(kind, ingredients(x, y))`, but is
+    faster."""
 
     def __init__(self, kind: str, ingredients: Callable[..., Mapping[str, Ingredient]]) -> None:
         self.kind, self.ingredients = kind, ingredients
@@ -94,9 +93,9 @@ class Form:
         return key_of(self.kind, self.ingredients(*strings))
 
     def around(self, first: Sequence[str], last: Sequence[str]) -> Form:
-        """Return a `Form` with these first and last strings: its `key` takes only those between them.
+        """Return a `Form` in which the first and the last strings are fixed.
 
-        For example, `form.around([x], [z]).key(y)` equals `form.key(x, y, z)`."""
+        `form.around([x], [z]).key(y)` equals `form.key(x, y, z)`."""
         form = Form(self.kind, lambda *middle: self.ingredients(*first, *middle, *last))
 
         def spell(lengths: tuple[int, ...]) -> list[str]:
@@ -119,7 +118,6 @@ class Form:
         return form
 
     def _spell_all(self, lengths: tuple[int, ...]) -> list[str]:
-        """Return the encoded ingredients in pieces, cut at the places of strings of these lengths."""
         stand_ins = [chr(1 + index) * length for index, length in enumerate(lengths)]
         parts, rest = [], canonical((SCHEMA, self.kind, self.ingredients(*stand_ins))).decode("utf-8", "surrogatepass")
         for length, stand_in in zip(lengths, stand_ins, strict=True):

@@ -69,7 +69,7 @@ def _imported(name: str, path: Path) -> ModuleType:
 
 
 def _lacking(cls: type) -> list[str]:
-    """Return a class's abstract methods, and the class variables that a base declares without a value."""
+    """Return a class's abstract methods, and the class variables without a value."""
     declared = {
         word
         for base in cls.__mro__

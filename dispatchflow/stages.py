@@ -13,13 +13,13 @@ MEASURED = ("profile", SITES)
 
 
 def cases_named(word: str) -> tuple[str, str] | None:
-    """Split a command-line word into (stage, pattern of cases); return None if it does not name a stage.
+    """Split a command-line word into (stage, pattern of cases): (`profile`, `matmul_*`).
 
-    `profile:matmul_*` becomes (`profile`, `matmul_*`), and `profile` becomes (`profile`, `*`)."""
+    A stage alone is (`profile`, `*`). The result is None if the word names no stage."""
     stage, colon, pattern = word.partition(":")
     return (stage, pattern or "*") if stage in NAMED and (pattern or not colon) else None
 
 
 def up_to(stage: str) -> tuple[str, ...]:
-    """Return the stages of a case from `emit` to `stage`; for `sites`, return `emit` to `profile`."""
+    """Return the stages from `emit` to `stage`; for `sites`, those from `emit` to `profile`."""
     return STAGES if stage == SITES else STAGES[: STAGES.index(stage) + 1]

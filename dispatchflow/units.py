@@ -8,7 +8,7 @@ WHOLE = r"(?:0|[1-9][0-9]*)"
 
 
 def whole(text: str) -> int | None:
-    """Return a whole number in TOML's notation, ASCII without a leading zero; None for any other text."""
+    """Return a whole number as TOML writes it, without a leading zero; None for any other text."""
     return int(text) if re.fullmatch(WHOLE, text) else None
 
 

@@ -57,8 +57,7 @@ class Declaration:
 def functions(text: str) -> list[str]:
     """Guess the names of the outermost public functions of a user's text, in the text's order.
 
-    The guess needs no toolchain. It is later replaced by the names that `declarations` finds in the compiler's text. No
-    names are found in bytecode."""
+    Without a toolchain there is only this guess; `declarations` replaces it later. Bytecode gives no names."""
     depth, found = 0, list[tuple[int, str]]()
     for match in _WRITTEN.finditer(text):
         if match[0] in "{}":
@@ -100,17 +99,13 @@ def stored(text: str) -> list[str]:
 
 
 def without_resources(text: str) -> str:
-    """Return a printed module without the blobs of its `dense_resource` constants.
-
-    The blobs follow the code, have no operations, and may be hundreds of megabytes."""
+    """Return a printed module without its blobs (`dense_resource`), which may be hundreds of megabytes."""
     begin = text.rfind("\n{-#")
     return text if begin < 0 else text[: begin + 1]
 
 
 def callable_name(name: str) -> bool:
-    """Return whether the runtime's tools accept a function's name: valid UTF-8 without a zero byte.
-
-    A name with U+FFFD counts as invalid: this character was put in place of bytes that are not UTF-8."""
+    """Return whether the runtime's tools accept a function's name: valid UTF-8 without a zero byte."""
     return "\ufffd" not in name and "\0" not in name
 
 
@@ -120,9 +115,7 @@ def mentions(text: str, name: str) -> bool:
 
 
 def module_name(text: str) -> str:
-    """Return the name that a printed module has after it is compiled.
-
-    This is the module's own name, or `module` if it has none."""
+    """Return the name that a module has after it is compiled: its own, or `module`."""
     match = re.search(rf"^module @({_SYMBOL})", text, re.MULTILINE)
     return _symbol(match[1]) if match else "module"
 
@@ -140,7 +133,6 @@ def declarations(text: str) -> dict[str, Declaration]:
 
 
 def _declared(text: str, opening: int) -> Declaration:
-    """Return the types of a function whose arguments are in the brackets that open at `opening`."""
     end = closing(text, opening)
     inputs = [part.split(":", 1)[1] for part in split(text[opening + 1 : end])]
     tail = _ARROW.match(text, end + 1)
@@ -156,7 +148,7 @@ def _declared(text: str, opening: int) -> Declaration:
 
 
 def from_facts(facts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Declaration]:
-    """Convert the lists that `to_facts` returned back to declarations."""
+    """Return the declarations that `to_facts` converted to lists."""
     return {name: Declaration(tuple(inputs), tuple(results)) for name, (inputs, results) in facts.items()}
 
 
@@ -165,7 +157,7 @@ def to_facts(found: Mapping[str, Declaration]) -> dict[str, list[list[str]]]:
 
 
 def _symbol(written: str) -> str:
-    """Return the name of a symbol that matched `_SYMBOL`, without quotes and escapes."""
+    """Return the name of a symbol without quotes and escapes."""
     return unescaped(written[1:-1]) if written.startswith('"') else written
 
 

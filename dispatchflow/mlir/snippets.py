@@ -35,8 +35,8 @@ def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
 def scalars(values: Sequence[int], element: ElementType) -> tuple[str, str, str]:
     """Return (names, types, ops): text that gives a named op scalar operands after its tensors.
 
-    Names and types continue the op's own lists: `, %scalar0, %scalar1` and `, i32, i32`. The ops define the scalars
-    as constants with these `values`."""
+    The names and types continue the op's lists: `, %scalar0, %scalar1` and `, i32, i32`. The ops define the scalars as
+    constants."""
     names = [f"%scalar{i}" for i in range(len(values))]
     text = "".join(
         f"    {name} = arith.constant {value} : {element.mlir} loc(unknown)\n"
@@ -50,7 +50,7 @@ def returned(name: str, tensor: TensorType) -> str:
 
 
 def affine(dims: str, *values: str) -> list[str]:
-    """Return affine maps from `dims` to each of `values`; each letter is a dim: `affine("mk", "m", "mk")`."""
+    """Return an affine map from `dims` for each of `values`: `affine("mk", "m", "mk")`."""
     return [f"affine_map<({', '.join(dims)}) -> ({', '.join(value)})>" for value in values]
 
 
@@ -101,9 +101,9 @@ def split(tensor: TensorType, axis: int, parts: int) -> TensorType:
 
 
 def reshaped(name: str, source: str, tensor: TensorType, to: TensorType, axis: int) -> str:
-    """Return an op that reshapes `%source`: it splits `axis` as `split` does, or joins it with the next.
+    """Return an op that splits the axis `axis` of `%source` in two, or joins it with the next axis.
 
-    `to` is the type of the result `%name`; its rank decides whether `axis` is split or joined."""
+    The rank of `to`, the type of the result `%name`, decides which."""
     wide, narrow = (to, tensor) if len(to.shape) > len(tensor.shape) else (tensor, to)
     axes = [[i + (i > axis)] for i in range(len(narrow.shape))]
     axes[axis] = [axis, axis + 1]
@@ -115,7 +115,7 @@ def reshaped(name: str, source: str, tensor: TensorType, to: TensorType, axis: i
 def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[list[str], str]:
     """Return (ops, name): ops that convert the value `%{of}` to the wider type `to`, as `%{name}`.
 
-    If the value has this type already, the result is no ops, and the name `of`."""
+    If the value already has this type, there are no ops, and the name is `of`."""
     if source is to:
         return [], of
     cast = "extf" if to.is_float else "extui" if source.is_unsigned else "extsi"
@@ -123,10 +123,9 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 
 
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
-    """Return the body of a `generic` that adds the product of two inputs to the output `%so_far`.
+    """Return the argument `lines` of `generic` that adds the product of two inputs to `%so_far`.
 
-    The result is for the argument `lines` of `generic`. `factors` is block argument's name → its input's tensor type,
-    for two inputs. Both are converted to the type `to` before they are multiplied."""
+    `factors` is block argument's name → tensor type, for the two inputs. Both are converted to the type `to` first."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [

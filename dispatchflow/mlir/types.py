@@ -84,9 +84,9 @@ class TensorType(msgspec.Struct, frozen=True):
 
     @property
     def passed(self) -> TensorType:
-        """The type with which a function takes this tensor: two f4 elements are passed as one i8.
+        """The type with which a function takes this tensor.
 
-        The runtime has no f4."""
+        The runtime has no f4; two f4 elements are passed as one i8."""
         if self.element.bits >= 8 or not self.element.is_float:
             return self
         return TensorType((*self.shape[:-1], self.shape[-1] // 2), ElementType.I8)

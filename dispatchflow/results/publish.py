@@ -89,16 +89,14 @@ def rows_of(
 def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> DispatchflowError | None:
     """Append to the cases' table each row that differs from the newest row of its case and protocol.
 
-    Rows with cells that do not fit their columns are left out. If there are any, an error is returned, which the caller
-    reports at the end; otherwise, the result is None."""
+    Return an error if rows were left out because their cells do not fit the columns; otherwise None."""
     return append(store, run, {name_of(row.chain, protocol): row for row in rows}, CASES)
 
 
 def append(store: Store, run: str, named: Mapping[str, Recorded], table: Table) -> DispatchflowError | None:
     """Append to a table each row that differs from the newest row of the same name; see `publish`.
 
-    `named` is name → row; the store's database has the newest row of each name. Parquet files of the table that are
-    missing or truncated are written again."""
+    `named` is name → row. Missing or truncated Parquet files of the table are written again."""
     records = store.records
     published = records.newest_identities(named)
     new = {name: row for name, row in named.items() if published.get(name) != row.identity}
@@ -132,10 +130,10 @@ def parts_of(store: Store, table: Table) -> list[str]:
 
 
 def damage(store: Store, part: Path, found: pa.Table, table: Table = CASES) -> str | None:
-    """Return how a part with the rows `found` differs from the records; None if it does not.
+    """Return how a Parquet file with the rows `found` differs from the records; None if it does not.
 
-    The rows and the file's digest are compared. The digest covers what the rows do not show but other programs read,
-    such as the footer's statistics. Parts that an earlier version wrote have no recorded digest."""
+    The rows and the file's digest are compared: other programs also read what the rows do not show, such as statistics.
+    """
     if (other := parquet.difference(found, store.records.rows_of(table.prefix + part.name), table)) is not None:
         return other
     written = store.records.remembered(_digest_of_part(table, part.name))
@@ -151,18 +149,14 @@ def _digest_of_part(table: Table, name: str) -> str:
 def name_of(chain: CaseState, protocol: Protocol) -> str:
     """Return the name under which the records keep a case's newest row under a protocol.
 
-    For a module, the name contains a digest of the file's path, because modules of two projects that share a store may
-    have equal names."""
+    For a module, the name has a digest of the file's path, because two projects may share a store."""
     program = chain.case.operation
     file = f" {digest_of(str(file_of(program, str(Path.cwd()))).encode())}" if type(program) is Module else ""
     return f"{chain.case.name} {protocol.id}{file}"
 
 
 def _unused_part_name(run: str, parts: Collection[str]) -> str:
-    """Return an unused name for a run's next part (Parquet file).
-
-    The names are RUN.parquet, RUN-2.parquet, and so on. A run may write a part each time it publishes its rows: at its
-    end, and before each task that the user's `dodo.py` defines."""
+    """Return an unused name for a run's next Parquet file: RUN.parquet, RUN-2.parquet, …."""
     names = (f"{run}{f'-{number}' if number > 1 else ''}.parquet" for number in count(1))
     return next(name for name in names if name not in parts)
 

@@ -44,8 +44,8 @@ def roofline(
 ) -> dict[str, Any]:
     """Return the cells `bound` and `percent_of_peak` of a row; both are None if a needed value is unknown.
 
-    `bound` is the ceiling that limits the call: `compute` or `memory`. `percent_of_peak` is the rate that the call
-    reached, in percent of this ceiling. The ceiling for flops is not needed if the call has none."""
+    `bound` is the ceiling that limits the call: `compute` or `memory`. `percent_of_peak` is the call's rate in percent
+    of this ceiling."""
     if flops is None or traffic_bytes is None or ceilings[1] is None or (flops and ceilings[0] is None):
         return {"bound": None, "percent_of_peak": None}
     compute_ns = flops / ceilings[0] * 1e9 if ceilings[0] else 0.0

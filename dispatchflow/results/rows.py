@@ -135,7 +135,7 @@ def _verified_with(verdict: Mapping[str, Any], toolchain: Toolchain) -> str | No
 
 
 def _versions(chain: CaseState, toolchain: Toolchain) -> dict[str, Any]:
-    """Return the cells about the toolchain; None for a library, whose version `_times` fills in."""
+    """Return the cells about the toolchain; None for a library."""
     if chain.case.library is not None:
         return dict.fromkeys(("toolchain_version", "toolchain_revision", "runtime_version"))
     return {
@@ -160,7 +160,7 @@ _KNOWN: dict[str, Callable[[CaseState], Any]] = {
 
 
 class Row(Mapping[str, Any]):
-    """A case's row. A cell in `_KNOWN` is computed alone; using another cell computes the whole row."""
+    """A case's row. The cells in `_KNOWN` are computed without the rest of the row."""
 
     __slots__ = ("_bounds", "_cells", "_identity", "_make", "chain", "status")
 
@@ -174,9 +174,7 @@ class Row(Mapping[str, Any]):
 
     @property
     def identity(self) -> str:
-        """The digest of what the row is computed from; a row is written if the newest row has another digest.
-
-        It covers, for example, the status, the measurement, the stages' keys, and the operation's flops and traffic."""
+        """The digest of what the row is computed from; a row is written only if this digest is new."""
         if self._identity is None:
             measured = self.chain["profile"].measurement
             words = [self.chain.case.name, self.status, str(measured.id) if measured else "-"]
@@ -283,8 +281,7 @@ def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str
 def dispatches(chain: CaseState) -> list[tuple[str, str, float | None]]:
     """Return (name, applied configuration, median in ns) of each dispatch, in the compiler's order.
 
-    A dispatch's time in a block is the sum of its executions in one call. The median over blocks is None if the runtime
-    reports no times of dispatches."""
+    A dispatch's time in a block is the sum of its executions in one call. The median is None if there are no times."""
     compiled, found = chain["compile"].record, measured(chain)
     times = found.conditions.get("dispatches_ns", {}) if found else {}
     return [

@@ -85,9 +85,7 @@ class SiteRow:
 
     @property
     def identity(self) -> str:
-        """The digest of the row's cells; a row is written if the site's newest row has another digest.
-
-        It does not cover the cells in `_LATER`, such as `recorded_at`."""
+        """The digest of the row's cells except those in `_LATER`; a row is written only if this digest is new."""
         found = {name: value for name, value in self.cells.items() if name not in _LATER}
         return digest_of(json.dumps(["site", found], sort_keys=True).encode())
 

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def standing(chain: CaseState, bounds: Roofline) -> str:
-    """Return the row's status, such as `measured`; a median too short to be credible is `suspect`.
-
-    The shortest credible time is `Roofline.credible_ns`."""
+    """Return the row's status, such as `measured`; `suspect` if the median is too short to be credible."""
     if chain.failure is not None:
         return "failed" if chain.known is None else KNOWN
     if chain["profile"].state == "absent":
@@ -36,8 +34,8 @@ def standing(chain: CaseState, bounds: Roofline) -> str:
 def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
     """Return the text of a row's column `reason`; None if there is nothing to explain.
 
-    The text consists of the argument `reason`, which explains the status, and remarks on the verdict, on the
-    measurement, and on the module."""
+    The text has the argument `reason`, which explains the status, and remarks on the verdict, measurement and module.
+    """
     verified, profiled = chain["verify"], chain["profile"]
     unsure = verified.state == "absent" or (verified.state == "off" and verification_of(chain) == "different")
     if reason is None and unsure:
@@ -56,9 +54,7 @@ def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
 
 
 def stores(facts: Mapping[str, Any]) -> str | None:
-    """Return a remark that a module's calls may differ, because it stores to globals; None if it does not.
-
-    `facts` are the facts of the record of the module's stage `emit`."""
+    """Return the remark that a module's calls may differ, because it stores to globals; or None."""
     found = facts.get("stored")
     return f"stateful: it stores to @{', @'.join(found)}, so calls may differ" if found else None
 
@@ -71,9 +67,7 @@ def verification_of(chain: CaseState) -> str:
 
 
 def verification_version_of(chain: CaseState) -> int | None:
-    """Return the version of the verification that gave the verdict; None if there is no verdict.
-
-    It is always the current version, because the version is part of the key by which a verdict is found."""
+    """Return the version of the verification that gave the verdict; None if there is no verdict."""
     return VERIFICATION if chain["verify"].record else None
 
 

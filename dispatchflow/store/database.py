@@ -27,7 +27,7 @@ _ANEW = (
 
 
 def _is_fault(error: BaseException) -> bool:
-    """Return whether an error is a fault of the file or the disk, rather than a wrong use of `sqlite3`."""
+    """Return whether an error is a fault of the file or the disk, and not a wrong use of `sqlite3`."""
     ours = (sqlite3.ProgrammingError, sqlite3.NotSupportedError)
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, ours)
 
@@ -78,8 +78,8 @@ class Database:
     def _open(self, alone: bool = False) -> None:
         """Open the file; if `alone` is true, no other process can use the file until it is closed.
 
-        Processes that share a database in WAL mode need an additional file, `-shm`, which cannot be created on a full
-        disk. A process that is alone needs no such file, so it can read and remove records even on a full disk."""
+        Processes that share the file need an additional file, `-shm`, which cannot be created on a full disk. A process
+        that is alone needs no such file."""
         self._db = sqlite3.connect(self._path, timeout=_PATIENCE_S, check_same_thread=False, isolation_level=None)
         if alone:
             self._db.execute("pragma locking_mode = exclusive")
@@ -110,7 +110,7 @@ class Database:
         """Add the first rows of a new database; called in the transaction that creates the tables."""
 
     def close(self) -> None:
-        """Close the connection. Committed data is safe even if this method is never called."""
+        """Close the connection. Committed data is safe without this call, too."""
         with self._lock, suppress(sqlite3.Error):
             self._db.close()
 

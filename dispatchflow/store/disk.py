@@ -45,9 +45,7 @@ def refused(error: OSError) -> StoreError:
 
 
 def unwritable(store: Path, error: OSError) -> StoreError:
-    """Return the error for a store that cannot be written.
-
-    The returned error ends the run instead of failing one case, because every case would fail in the same way."""
+    """Return the error for a store that cannot be written; it ends the run, because every case would fail."""
     file = error.filename2 or error.filename  # for a rename, the new name
     there = next(place for place in (store, *store.parents) if place.exists())  # the store may not exist yet
     free = _free(os.statvfs(there)) if is_full(error) else None

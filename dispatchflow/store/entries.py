@@ -28,10 +28,9 @@ class Source(Protocol):
 
 
 def named_files(outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-    """Select the outputs of a record that the compiler reads as files next to the module: name → digest.
+    """Select the outputs of a record that the compiler reads as files: name → digest.
 
-    These files are named `DIGEST.SUFFIX`, after the digest of their content. They are recognized by the dot: no other
-    output has a dot in its name."""
+    These outputs are named `DIGEST.SUFFIX`. No other output has a dot in its name."""
     return {name: digest for name, digest in outputs.items() if "." in name}
 
 
@@ -52,9 +51,9 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class RecordHead(msgspec.Struct, frozen=True, dict=True):
-    """The columns of a record that planning reads: success, and the digests for the keys of later stages.
+    """The columns of a record that planning reads; the other columns are read on first use.
 
-    Planning reads thousands of records, so the other columns are read on first use."""
+    Planning reads thousands of records."""
 
     key: Key
     ok: bool
@@ -94,9 +93,9 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
 
 
 class Measurement(msgspec.Struct, frozen=True, dict=True):
-    """All blocks (timings of benchmark processes) of one case under one protocol.
+    """All blocks of one case under one protocol; a block is the timing of one benchmark process.
 
-    The fields are the columns that planning reads; all other columns are read on first use."""
+    The fields are the columns that planning reads. The other columns are read on first use."""
 
     id: int
     key: Key
@@ -145,15 +144,14 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
     def noisy_above(self, limit: float) -> bool:
         """Return whether the median's uncertainty exceeds `limit`, or too many blocks waited for a CPU.
 
-        The uncertainty is the half-width of the median's interval, divided by the median. The blocks are read only if
-        `limit` is not the default: `status` has the result for the default limit."""
+        The uncertainty is the half-width of the median's interval, divided by the median."""
         if limit == NOISY or self.status == "failed":
             return self.status == "noisy"
         return self.disturbed or noisy(self.blocks_ns, limit)
 
     @property
     def disturbed(self) -> bool:
-        """Whether too many blocks waited for a CPU, so that even a median with a small interval may be wrong."""
+        """Whether too many blocks waited for a CPU; the median may then be wrong."""
         return disturbed(self.conditions.get("disturbed_blocks") or 0, len(self.blocks_ns))
 
     @property
@@ -188,7 +186,7 @@ class Tables(Reader, Protocol):
 
 
 class Snapshot:
-    """A `Reader` that reads all records with two queries when it is constructed; it sees no later changes."""
+    """A `Reader` that reads all records when it is constructed; it sees no later changes."""
 
     def __init__(self, records: Source) -> None:
         self._records = records

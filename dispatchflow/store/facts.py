@@ -9,10 +9,9 @@ from dispatchflow.keys import Digest
 
 
 class Facts(TypedDict, total=False):
-    """The facts of a record.
+    """The facts of a record, which depend on the stage; comments below name the stages.
 
-    Which facts a record has depends on the action's stage; the comments below name the stages. The record of a failed
-    action has only the facts that were found before the failure."""
+    A failed action has only the facts that were found before the failure."""
 
     # --- of any failed action
     limit: tuple[str, float]

@@ -29,8 +29,7 @@ class Holder(NamedTuple):
 def of(descriptor: int) -> list[Holder]:
     """Return the processes that hold the flock on an open file or directory.
 
-    Processes of another PID namespace are missing from the list. On some file systems, such as btrfs, the list is
-    always empty, because the file's device number in /proc/locks is not that of `os.fstat`."""
+    Processes of another PID namespace are missing. On some file systems, such as btrfs, all are missing."""
     status = os.fstat(descriptor)
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     found = []
@@ -43,9 +42,7 @@ def of(descriptor: int) -> list[Holder]:
 
 
 def named(process: int) -> str:
-    """Describe a process: `process 1234 (user, directory)`.
-
-    Details that cannot be read are left out. `stopped` is added for a stopped process (Ctrl-Z)."""
+    """Describe a process: `process 1234 (user, directory)`, and `stopped` for one that Ctrl-Z stopped."""
     import pwd  # needed only while waiting
 
     place, known = Path(f"/proc/{process}"), []
@@ -60,9 +57,7 @@ def named(process: int) -> str:
 
 
 def is_ours(process: int) -> bool:
-    """Return whether the process with this PID is another run of dispatchflow.
-
-    A PID from another container may belong to an unrelated process here, or to none."""
+    """Return whether the process with this PID is another run of dispatchflow."""
     with suppress(OSError):
         words = Path(f"/proc/{process}/cmdline").read_bytes()
         return process != os.getpid() and (b"doit" in words or b"dispatchflow" in words)
@@ -87,7 +82,7 @@ def say(line: str) -> None:
 def report_while_waiting(whom: Callable[[], str | None]) -> Iterator[None]:
     """Return a context; while its body waits for a lock, log the result of `whom` every few seconds.
 
-    The first line is logged after `PATIENCE_S`. Nothing is logged if `whom` returns None."""
+    The first line is logged after `PATIENCE_S`. If `whom` returns None, nothing is logged."""
     done = threading.Event()
 
     def report() -> None:

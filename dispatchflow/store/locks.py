@@ -23,8 +23,8 @@ def locked(
 ) -> Iterator[None]:
     """Hold the flock of a file or a directory; a missing file is created, and never removed.
 
-    While this process waits, `whom` is called with the open descriptor. `whom` returns a line to log, which names the
-    process that holds the lock, or None."""
+    While this process waits, the result of `whom` is logged. `whom` is called with the open descriptor and names the
+    process that holds the lock."""
     descriptor, kind = _opened(path), fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
         try:
@@ -40,20 +40,20 @@ def locked(
 def others(descriptor: int) -> list[holders.Holder] | None:
     """Return the other processes that hold a file's lock; None if only this process holds it.
 
-    The list is empty if the holders are not visible to this process; see `holders.of`."""
+    The list is empty if the processes are not visible from here; see `holders.of`."""
     found = holders.of(descriptor)
     rest = [holder for holder in found if holder.process != os.getpid()]
     return None if found and not rest else rest
 
 
 class Claims:
-    """Locks on keys of long actions, such as measurements; taking such a lock (a claim) never waits."""
+    """Locks on the keys of long actions, such as measurements; taking such a lock never waits."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _opened(path)
 
     def take(self, key: str) -> bool:
-        """Claim a key; return False if another invocation holds it."""
+        """Lock a key; return False if another invocation holds it."""
         try:
             self._set(fcntl.F_WRLCK, key)
         except BlockingIOError:
@@ -90,18 +90,16 @@ The holder of a key locks the first of these bytes, and the byte whose offset in
 
 
 def _position(key: str) -> int:
-    """Return the offset of a key's bytes in the lock file: the key's first 40 bits × `_A_KEY` bytes.
+    """Return the offset of a key's bytes in the lock file, from the key's first 40 bits.
 
-    Thus offsets stay below 2**63. Keys with the same first 40 bits share a lock. This is safe, but an action may have
-    to wait for an unrelated one."""
+    Keys with the same first 40 bits share a lock. An action may then wait for an unrelated one."""
     return int(key[:10], 16) * _A_KEY
 
 
 class Users:
     """A lock on a store's objects: runs hold it in shared mode, `doit store clean` exclusively.
 
-    A run locks the byte at the offset of its PID, so that a waiting `clean` can report this PID. A waiting `clean` does
-    not block new runs."""
+    A run locks the byte at the offset of its PID, so that a waiting `clean` can name the run."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _opened(path)
@@ -109,16 +107,15 @@ class Users:
     def join(self, waiting: Callable[[int], None]) -> None:
         """Hold the lock in shared mode until this process ends.
 
-        The lock is not released earlier, because threads may still write objects after an interrupt. If a `clean` holds
-        the lock, this method calls `waiting(0)` before it waits."""
+        If a `clean` holds the lock, `waiting(0)` is called first."""
         self._take(fcntl.F_RDLCK, os.getpid(), 1, waiting)
 
     @contextmanager
     def alone(self, waiting: Callable[[int], None]) -> Iterator[None]:
         """Hold the lock exclusively.
 
-        If a run holds the lock, this method calls `waiting` with the run's PID before it waits. If another `clean`
-        holds the lock, it calls `waiting(0)`."""
+        If a run holds the lock, `waiting` is called first, with the run's PID. If a `clean` holds it, the argument is
+        0."""
         self._take(fcntl.F_WRLCK, 0, _TO_THE_END, waiting)
         try:
             yield
@@ -158,9 +155,8 @@ def _opened(path: Path) -> int:
 class MachineLock:
     """A lock on the machine: measurements hold it exclusively, other work of any user in shared mode.
 
-    Before a process takes this lock, it takes a second lock, the turnstile. A process that does other work releases the
-    turnstile at once. A process that measures keeps the turnstile until the measurement ends, so that no other work
-    begins while the process waits for this lock."""
+    Each process takes a second lock, the turnstile, first. A process that measures keeps the turnstile while it waits,
+    so that no other work begins."""
 
     def __init__(self, store: Path) -> None:
         shared = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
@@ -190,8 +186,6 @@ class MachineLock:
 
 
 class _Mine(threading.local):
-    """Counts how many nested `busy` and `quiet` contexts this thread is in."""
-
     count = 0
 
     def __enter__(self) -> None:
@@ -207,8 +201,7 @@ _mine = _Mine()
 def _holder_in_words(place: Path, waiting: int) -> str | None:
     """Describe the process for which this one waits; None if only threads of this process hold the locks.
 
-    The described process holds the lock of `place`. If no process holds that lock, the holder of the turnstile is
-    described. `waiting` is the open descriptor of the file whose lock is awaited: `place`, or the turnstile."""
+    `waiting` is the open descriptor of the file whose lock is awaited: `place`, or the turnstile."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiling or verifying"

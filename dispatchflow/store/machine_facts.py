@@ -41,7 +41,7 @@ class MachineFacts:
 
     @cached_property
     def unusable(self) -> str | None:
-        """The reason why this directory cannot keep facts; None if it probably can (a write may still fail)."""
+        """The reason why this directory cannot keep facts; None if nothing speaks against it."""
         if self.root is None:
             return "there is no home directory"
         try:
@@ -60,8 +60,7 @@ class MachineFacts:
     def revise(self, name: str, revised: Callable[[str | None], str]) -> str | None:
         """Replace the value `name` by `revised(value)`; return the new value, None if it cannot be kept.
 
-        `revised` gets None if there is no value yet. The directory is locked until the new value is written, so that no
-        other process changes the value in the meantime."""
+        `revised` gets None if there is no value yet. No other process can change the value meanwhile."""
         if self.root is None or self.unusable:
             return None
         path = self._path(self.root, name)
@@ -112,9 +111,9 @@ def _read(path: Path) -> str | None:
 
 
 def _publish(path: Path, content: bytes) -> None:
-    """Write a file so that readers see it either complete or not at all.
+    """Write a file so that readers see either all of it or nothing.
 
-    The file is not synced: after a power failure it may be truncated, which counts as absent."""
+    The file is not synced. A truncated file, after a power failure, counts as absent."""
     beside = path.with_name(f".{path.name}")  # one name is enough: the writer holds the directory's lock
     beside.write_bytes(content)
     beside.replace(path)

@@ -24,7 +24,7 @@ _NEWEST = 4000
 
 
 def _text(reason: str | None) -> str | None:
-    """Escape bytes that are not UTF-8: paths in reasons may have some; SQLite and Parquet refuse them."""
+    """Escape bytes that are not UTF-8, which paths may have: SQLite and Parquet refuse them."""
     return None if reason is None else reason.encode(errors="backslashreplace").decode()
 
 
@@ -74,18 +74,18 @@ class Records(Database):
             )
 
     def drop_output(self, digest: Digest) -> None:
-        """Delete the records of all actions that have this object as an output, so that the actions run again."""
+        """Delete the records of all actions with this output, so that the actions run again."""
         with self._transaction():
             self._db.execute("delete from record where key in (select key from output where digest = ?)", (digest,))
             self._db.execute("delete from output where digest = ?", (digest,))
 
     def held(self) -> list[StoredRecord]:
-        """Return all records that have an object (a file in the store) as an output."""
+        """Return all records that have a file in the store as an output."""
         rows = self._all(HELD)
         return [StoredRecord(key, stage, at, self.value(outputs), *made) for key, stage, at, outputs, *made in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Delete the records with these keys; in the table `output`, delete these keys and object digests."""
+        """Delete the records with these keys, and these objects from the table `output`."""
         with self._lock:
             self._db.execute("pragma synchronous = full")  # a power failure must not restore the records
             try:
@@ -103,7 +103,7 @@ class Records(Database):
         return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
 
     def passed_compiles(self, toolchain: Digest) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
-        """Yield (digest of the code, ingredients) of each successful compile not made with `toolchain`."""
+        """Yield (digest of the code, ingredients) of each successful compile by another toolchain."""
         others = "stage = 'compile' and ok and json_extract(ingredients, '$.toolchain') <> ?"
         for code, text in self._all(f"select code, ingredients from record where {others}", toolchain):
             yield code, self.value(text)
@@ -116,7 +116,7 @@ class Records(Database):
             return [str(error.facts.get("found", error.problem))]
 
     def require_sound(self) -> None:
-        """Check the database file: SQLite may silently skip damaged pages, so that rows seem to be absent.
+        """Check the database file, because SQLite may silently skip damaged pages.
 
         Raises:
             StoreError: SQLite finds a fault in the file.
@@ -195,7 +195,7 @@ class Records(Database):
             yield Measurement(id_, key, status, median_ns, runtime, machine, self)
 
     def medians_with_sessions(self) -> Iterator[tuple[Key, float, Mapping[str, Any]]]:
-        """Yield (key, median in ns, `anchors.Moment` as a mapping) of the last `_NEWEST` measurements."""
+        """Yield (key, median in ns, `anchors.Moment` as a mapping) of the newest measurements."""
         rows = self._all(
             "select key, median_ns, json_extract(conditions, '$.session') from measurement "
             "where status in ('measured', 'noisy') and median_ns > 0 order by id desc limit ?",
@@ -217,7 +217,7 @@ class Records(Database):
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
-        """Return a reader for planning this number of cases; a reader for many cases reads all rows at once."""
+        """Return a reader for planning this number of cases; for many cases, all rows are read at once."""
         size = self._all("select coalesce(max(id), 0) from record")[0][0]
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
@@ -241,7 +241,7 @@ class Records(Database):
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
         """Return name → identity (a digest) of the newest row with this name, for names that have a row.
 
-        `names` are names of rows (`publish.name_of`) or views. For over 500, the result has other names too."""
+        If there are more than 500 `names`, the result has other names, too."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))
@@ -250,9 +250,9 @@ class Records(Database):
         )
 
     def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str, part: str | None = None) -> int:
-        """Add each row unless the newest row of its name has the same identity; return the number added.
+        """Add each row that differs from the newest row of its name; return the number of added rows.
 
-        `rows` is name → (identity, content). `part` is the name of the Parquet file to which the rows are assigned."""
+        `rows` is name → (identity, content). `part` is the Parquet file that will have the rows."""
         added = 0
         with self._transaction():
             for name, (identity, content) in rows.items():
@@ -276,7 +276,7 @@ class Records(Database):
         return [part for (part,) in self._all("select distinct part from row where part is not null")]
 
     def rows_of(self, part: str) -> list[dict[str, Any]]:
-        """Return the rows of a Parquet part in order, each with a `number` that is higher for newer rows."""
+        """Return the rows of a Parquet file in order. Each has a `number` that is higher for newer rows."""
         first = int(self.remembered("first_row") or 0)
         found = self._all("select rowid, content from row where part = ? order by rowid", part)
         return [{**self.value(content), "number": first + number} for number, content in found]
@@ -289,12 +289,12 @@ class Records(Database):
         self.revise(name, lambda _: value)
 
     def revise(self, name: str, revised: Callable[[str | None], str]) -> str:
-        """Replace the value remembered as `name` by `revised(value)` in one transaction, and return it."""
+        """Replace the value `name` by `revised(value)` in one transaction, and return it."""
         with self._transaction():
             value = revised(self.remembered(name))
             self._db.execute("insert or replace into remembered values (?,?)", (name, value))
         return value
 
     def remembered_of(self, kind: str) -> list[str]:
-        """Return the values of all names that begin with `kind` and a colon, such as `toolchain:…`."""
+        """Return the values whose names begin with `kind` and a colon, such as `toolchain:…`."""
         return [value for (value,) in self._all("select value from remembered where name glob ?", f"{kind}:*")]

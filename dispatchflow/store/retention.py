@@ -39,9 +39,7 @@ class Removal:
 
 
 def kinds(sizes: Mapping[Digest, int], held: Iterable[StoredRecord]) -> dict[Digest, str]:
-    """Return object → its kind in words, such as `logs`; `unreferenced` if no record refers to it.
-
-    If several records refer to an object, the first one in `held` decides the kind."""
+    """Return object → its kind in words, such as `logs`; `unreferenced` if no record refers to it."""
     found: dict[Digest, str] = {}
     for record in held:
         for name, digest in record.outputs.items():
@@ -68,8 +66,7 @@ def tally(sizes: Mapping[Digest, int], kind_of: Mapping[Digest, str]) -> dict[st
 def made_since(held: Iterable[StoredRecord], days: int, now: float) -> set[Key]:
     """Return the keys of the records that were made in the last `days` days before `now`.
 
-    `now` is in seconds since 1970. The time of the last use is unknown, because a run that only reads a record writes
-    nothing."""
+    `now` is in seconds since 1970. The time of the last use is not recorded."""
     return {record.key for record in held if now - record.at <= days * _DAY_S}
 
 
@@ -81,23 +78,9 @@ def removal(
 ) -> Removal:
     """Return the objects and records that a clean removes.
 
-    Records that refer to a missing object are always removed, even if they are in `keep`. (A clean leaves such records
-    behind if the disk is too full to delete them.) Objects to which none of the remaining records refers are always
-    removed too.
-
-    Other objects are removed only if `keep` or `limit_bytes` is given. Objects of a remaining record in `keep` stay.
-    Without `limit_bytes`, all others are removed. With `limit_bytes`, the oldest of the others are removed, until the
-    size of the remaining objects is within this limit.
-
-    The age of an object is that of the newest record that refers to it. If an object is removed, the records that refer
-    to it are removed too, and then the objects that no record refers to any longer.
-
-    Args:
-        sizes: all objects of the store → size in bytes.
-        held: all records that refer to objects.
-        keep: the keys of the records whose objects are kept.
-        limit_bytes: the largest total size of the remaining objects.
-    """
+    A record that refers to a missing object is removed, and so is an object without a record. Other objects are removed
+    only if `keep` or `limit_bytes` is given. Objects of records in `keep` stay. Without `limit_bytes`, all other
+    objects are removed; with it, the oldest are, until the rest is within the limit."""
     keys = dict.fromkeys(record.key for record in held if not sizes.keys() >= set(record.outputs.values()))
     held = [record for record in held if record.key not in keys]
     records: dict[Digest, list[StoredRecord]] = {}

@@ -35,9 +35,7 @@ _LIBC = ctypes.CDLL(None)
 
 
 class _Printed:
-    """The output of a tool on one stream; its first and its last bytes are written to a file.
-
-    `limit` is the number of bytes to keep, half from the beginning and half from the end."""
+    """The output of a tool on one stream. A file gets its first and its last bytes, `limit` in total."""
 
     def __init__(self, path, flags, limit):
         self.path, self.file = path, os.open(path, flags | os.O_WRONLY | os.O_CREAT, 0o644)
@@ -47,9 +45,7 @@ class _Printed:
         self.tail, self.dropped, self.error = bytearray(), 0, None
 
     def read(self):
-        """Read everything that is in the pipe; return False at the end of file.
-
-        One read suffices, because it takes more bytes than the pipe can contain."""
+        """Read everything that is in the pipe; return False at the end of file."""
         try:
             piece = os.read(self.pipe, 1 << 20)
         except BlockingIOError:
@@ -83,7 +79,7 @@ class _Printed:
 
 
 def _child(request, outputs, report):
-    """Replace the forked child by the tool (exec), or write the reason for a failure to the pipe `report`."""
+    """Replace the forked child by the tool (exec); write a failure's reason to the pipe `report`."""
     try:
         os.setpgid(0, 0)  # not setsid: the session identifies the processes to end when this launcher is killed
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -109,9 +105,7 @@ def _child(request, outputs, report):
 
 
 class _Waits:
-    """Measures how long the threads of a tool waited for a CPU because other processes used it.
-
-    The time that the tool's threads wait for each other does not count."""
+    """Measures how long the threads of a tool waited for a CPU because other processes used it."""
 
     def __init__(self, cpus):
         self.cpus, self.threads = cpus, {}
@@ -120,8 +114,7 @@ class _Waits:
     def read(self, pid):
         """Record how long each thread of the process `pid` ran, and how long it waited for a CPU, in ns.
 
-        The kernel forgets these times when the thread ends. Therefore they are read whenever the tool prints, because
-        its threads still exist then."""
+        This is read whenever the tool prints, because the kernel forgets the times of ended threads."""
         for thread in os.listdir(f"/proc/{pid}/task"):
             try:
                 with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as numbers:
@@ -133,10 +126,9 @@ class _Waits:
     def seconds(self, cpu_s):
         """Return the longest wait of any thread for a CPU, in s; None if unknown.
 
-        A thread's wait counts as at most ten times the time that the thread ran, because a thread that hardly runs
-        delays nothing. On several CPUs, threads of the tool also wait for each other. Therefore the result is at most
-        the time that other processes used these CPUs: the elapsed time of all CPUs, less the tool's CPU time `cpu_s`,
-        less idle time, less some ticks, because /proc/stat counts idle time in whole ticks."""
+        A thread that hardly runs delays nothing: its wait counts as at most ten times its running time. Threads of the
+        tool also wait for each other. Therefore the result is at most the time that other processes used the tool's
+        CPUs. That is the elapsed time of all CPUs, less idle time and the tool's CPU time `cpu_s`."""
         idle_s = self._idle_s()
         if not self.threads or self.idle_s is None or idle_s is None:
             return None
@@ -148,10 +140,7 @@ class _Waits:
         return max(0.0, min(waited_s, others_s - tick_s * (1 + count**0.5)))
 
     def _idle_s(self):
-        """Return the time since boot, in s, that the tool's CPUs ran nothing; None if unknown.
-
-        The result is the sum over these CPUs. A CPU also runs nothing while it waits for a disk or while the hypervisor
-        gives it to another guest."""
+        """Return the time since boot, in s, that the tool's CPUs were idle, summed over them; None if unknown."""
         try:
             with open("/proc/stat") as stat:
                 lines = {words[0]: words for words in map(str.split, stat) if words[0].startswith("cpu")}

@@ -29,9 +29,7 @@ def _attached(log):
 
 
 def _ended(process, limit):
-    """Wait for a process and return its exit code; if it still runs at `limit()`, kill it and return None.
-
-    `limit` is a function that returns a time of `time.monotonic`."""
+    """Wait for a process and return its exit code; at the time `limit()`, kill it and return None."""
     while process.poll() is None:
         if time.monotonic() > limit():
             process.kill()

@@ -28,15 +28,12 @@ class Bindings:
 
 
 def bindings_of(toolchain: Toolchain) -> Bindings:
-    """Return the bindings that belong to this toolchain's compiler.
+    """Return the Python bindings that belong to this toolchain's compiler.
 
-    In an installed package, the bindings are in a directory above the compiler; in a build tree, they are beside the
-    tools. If a Python environment contains the bindings, they need the environment's interpreter; otherwise, the
-    interpreter of this process is used.
+    Bindings in a Python environment need the environment's interpreter. Others use the interpreter of this process.
 
     Raises:
-        OSError: the toolchain has no bindings. The same toolchain may have them later, because its digest does not
-            include them.
+        OSError: the toolchain has no bindings.
     """
     folder = Path(toolchain.compiler).parent
     for place in (*folder.parents[2:3], folder.parent / "compiler/bindings/python"):
@@ -46,8 +43,8 @@ def bindings_of(toolchain: Toolchain) -> Bindings:
 
 
 def _python_of(place: Path) -> str:
-    """Return the Python interpreter of the environment whose site-packages is `place`.
+    """Return the interpreter of the Python environment whose site-packages is `place`.
 
-    If `place` is no site-packages, or this process's own, the result is the interpreter of this process."""
+    For any other `place`, the result is the interpreter of this process."""
     root, python = place.parent.parent.parent, place.parent.parent.parent / "bin" / place.parent.name
     return os.fspath(python) if root != Path(sys.prefix) and os.access(python, os.X_OK) else sys.executable

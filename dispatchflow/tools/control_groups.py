@@ -65,7 +65,7 @@ def _words(path: Path) -> list[str]:
 def _folders(controller: str, root: Path) -> Iterator[Path]:
     """Yield the directories of this process's control group and its parents, up to the mount point.
 
-    `controller` is `cpu` or `memory`. Both versions of cgroups are searched, since it may be in either."""
+    `controller` is `cpu` or `memory`. It may be in version 1 or 2 of cgroups; both are searched."""
     mounts = list(_mounts(root, controller))
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -80,9 +80,7 @@ def _folders(controller: str, root: Path) -> Iterator[Path]:
 
 
 def _mounts(root: Path, controller: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (file system type, top group, mount point) of each hierarchy that may have the controller.
-
-    The top group, a path such as `/`, is the group whose directory is the mount point."""
+    """Yield (file system type, top group, mount point) of each hierarchy that may have the controller."""
     for line in _lines(root / "proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
         kind, _, options = [*after.split(" ", 2), "", ""][:3]

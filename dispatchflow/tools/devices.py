@@ -36,8 +36,8 @@ _IDENTITY = ("name", "api", "vendor_id", "device_id", "driver", "driver_info", "
 def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: Store, limits: Limits) -> Device:
     """Return the device that runs a target's code; on a CPU, it has `threads` threads.
 
-    If `threads` is None, their number is `machine.workers()`. The threads run on the last cores, because the first
-    cores serve most interrupts. A GPU ignores `threads`.
+    Without `threads`, a CPU has `machine.workers()` threads. They run on the last cores, because the first cores serve
+    most interrupts. A GPU ignores `threads`.
 
     Raises:
         ValueError: `threads` is larger than the number of cores.
@@ -70,12 +70,10 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
 def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
     """Return the CPU name and features with which this toolchain compiles for `llvm-cpu`.
 
-    The compiler runs once for each toolchain to find this out. The result has only features that the CPU has. Absent
-    features (`-avx512f`) are left out, because LLVM releases add such features, and each would change all cache keys.
+    Absent features (`-avx512f`) are left out: LLVM releases add such features, and each would change all keys.
 
     Raises:
-        ToolchainError: the compiler does not report a CPU, or the machine hides features of the reported CPU and no CPU
-            in `cpu_features.LEVELS` fits.
+        ToolchainError: the compiler reports no CPU, or no CPU in `cpu_features.LEVELS` fits this machine.
     """
     processor = machine.cpu()
     asked = {"model": processor.model, "flags": processor.flags, "toolchain": toolchain.digest}
@@ -131,9 +129,7 @@ def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits)
 
 
 def _remember(store: Store, name: str, value: str) -> None:
-    """Record a value in the store, unless the disk is full.
-
-    A value that is not recorded is determined again next time."""
+    """Record a value in the store, unless the disk is full."""
     with suppress(StoreError):
         store.records.remember(name, value)
 
@@ -141,7 +137,7 @@ def _remember(store: Store, name: str, value: str) -> None:
 def _configured(
     store: Store, flags: Sequence[str], problem: str, toolchain: Toolchain, limits: Limits, hint: str = _OTHER
 ) -> str:
-    """Compile a trivial module; return the compiler's output text, with the target's CPU and features.
+    """Compile a trivial module; return the output, which has the target's CPU and features.
 
     Raises:
         ToolchainError: the compiler fails; the error has `problem` and `hint`.
@@ -186,9 +182,8 @@ _BUILDS = {"cuda": "proc/driver/nvidia/version", "hip": "sys/module/amdgpu/versi
 def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
     """Return `driver_build` → version of a GPU driver's kernel module; empty if the version is unknown.
 
-    This version stands for the part of the driver that compiles PTX, which changes together with the kernel module.
-    Vulkan drivers report their versions themselves, so nothing is read for them. The result is the first line of the
-    driver's file; the second line of NVIDIA's file names a C compiler."""
+    The part of the driver that compiles PTX changes together with the kernel module. Vulkan drivers report their
+    versions themselves."""
     if driver not in _BUILDS:
         return {}
     try:
@@ -225,9 +220,7 @@ def architecture(text: str) -> str:
 
 
 def _reason(errors: str) -> str | None:
-    """Return the driver's message without its source location; None if stderr is empty.
-
-    An example is `UNAVAILABLE; CUDA driver library … not available`."""
+    """Return the driver's message without its source location; None if stderr is empty."""
     match = re.search(r"\.c(?:c|pp)?:\d+: ([^\n]+)", errors)
     lines = errors.splitlines()
     return (match[1] if match else lines[-1] if lines else "")[:200].rstrip(": ") or None

@@ -40,10 +40,8 @@ class Limits:
     def hit(self, time_limit: str, timed_out: bool, stderr: str) -> LimitHit | None:
         """Return the limit that made a tool fail, or may have made it fail; None if no limit did.
 
-        `time_limit` is the name of the time limit that applied, such as `run_limit`. If a tool runs out of memory, it
-        may die by a signal, be unable to start its linker, or be unable to map a library. Its peak memory does not
-        reveal the cause, because it does not include the refused allocation. Therefore, if the user set a memory
-        limit, every failure is reported as possibly caused by this limit."""
+        `time_limit` is the name of the time limit, such as `run_limit`. A lack of memory has many symptoms. Therefore
+        every failure under a memory limit is reported as possibly caused by the limit."""
         if timed_out:
             return LimitHit(time_limit, self.value(time_limit))
         if self.memory_bytes is None:
@@ -59,10 +57,9 @@ class Limits:
         return hit.reason(outcome.failure) if hit else outcome.failure
 
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
-        """Return why a failed action is repeated; None if it is not repeated.
+        """Return why a failed action is repeated, `failed at run_limit=10s, now 20s`; None if it is not.
 
-        `recorded` is (name, value) of the limit that may have caused the failure; None if no limit was the cause. The
-        action is repeated if that limit is higher now: `failed at run_limit=10s, now 20s`."""
+        `recorded` is (name, value) of the limit that may have caused the failure, or None."""
         if recorded is None:
             return None
         name, value = recorded
@@ -89,17 +86,17 @@ class LimitHit:
     """False if the tool may have failed for another reason."""
 
     def reason(self, otherwise: str | None) -> str:
-        """Return the reason for a failure, as a text that names the limit.
+        """Return the reason for a failure, with the limit.
 
-        `otherwise` is the failure as the process shows it, such as `exit code 1`. The text includes it if it is not
-        certain that the limit was the cause."""
+        `otherwise` is the failure as the process shows it, such as `exit code 1`. It is included if the limit may not
+        be the cause."""
         what = "ran out of memory at" if self.name == "memory_limit" else "took longer than"
         what = what if self.certain else f"{otherwise}, under"
         return f"{what} {self.name}={shown(self.name, self.value)}; a higher {self.name} tries again"
 
 
 def shown(name: str, value: float | None) -> str:
-    """Return a limit as it is written on the command line (`8GiB`); a long number is rounded."""
+    """Return a limit as the command line has it, such as `8GiB`; a long number is rounded."""
     if value is None:
         return "none"
     if name != "memory_limit":

@@ -31,7 +31,7 @@ def cpu() -> Cpu:
 
 
 def described(text: str, number: int) -> Cpu:
-    """Parse the entry of logical CPU `number` in /proc/cpuinfo, or the first entry if there is none."""
+    """Parse the entry of logical CPU `number` in /proc/cpuinfo; the first entry if it is missing."""
     blocks = text.split("\n\n")
     block = next((b for b in blocks if re.search(rf"^processor\s*:\s*{number}$", b, re.MULTILINE)), blocks[0])
     fields: dict[str, str] = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.*)$", block, re.MULTILINE))
@@ -48,10 +48,9 @@ _IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 @lru_cache(maxsize=1)
 def identity() -> str:
-    """Return a digest of the machine's id and host name.
+    """Return a digest of the machine's id and host name; times are reused only with the same digest.
 
-    Stored times are reused only on a machine with the same digest. The digest includes the host name, because machines
-    made from one image often have the same id."""
+    Machines made from one image often have the same id."""
     ids = [path.read_text().strip() for path in _IDS if path.is_file()]
     # machine-id(5): the id itself must not be exposed.
     return digest_of("\n".join(["dispatchflow", *ids[:1], os.uname().nodename]).encode())
@@ -75,7 +74,7 @@ def cores() -> tuple[int, ...]:
 
 
 def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
-    """Return the result of `cores` for these logical CPUs; `root` is the directory that contains `sys`."""
+    """Return the result of `cores` for these logical CPUs; `root` replaces `/`."""
     firsts: dict[str, int] = {}
     for number in sorted(allowed):
         siblings = root / f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
@@ -85,10 +84,9 @@ def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
 
 
 def reported(cores: Sequence[int], root: Path = Path("/")) -> int:
-    """Return the logical CPU whose model and clock are reported for the machine.
+    """Return the logical CPU whose model and clock stand for the machine.
 
-    If the machine has several kinds of cores, this is the last of `cores`, on which a single thread runs. Otherwise all
-    cores are alike, and it is CPU 0."""
+    With several kinds of cores it is the last of `cores`, on which a single thread runs; otherwise it is CPU 0."""
     return cores[-1] if len(set(map(_speeds(root), cores))) > 1 else 0
 
 
@@ -96,9 +94,7 @@ _SLOWEST_FIRST = ("cpu_lowpower", "cpu_atom", "cpu_core")
 
 
 def _speeds(root: Path) -> Callable[[int], int]:
-    """Return a function from a logical CPU to the rank of its speed, which is 0 if all cores are alike.
-
-    The rank is the index in `_SLOWEST_FIRST` of Intel's kind of core, or the capacity that an ARM system reports."""
+    """Return a function from a logical CPU to the rank of its speed; 0 if all cores are alike."""
     kinds: dict[int, int] = {}
     for speed, kind in enumerate(_SLOWEST_FIRST):
         with suppress(OSError):
@@ -134,9 +130,7 @@ def last_level_cache_bytes() -> int | None:
 
 
 def conditions() -> dict[str, Any]:
-    """Return name → value of conditions that may influence a measurement, such as `governor` or `load_1m`.
-
-    A condition that the system does not report is left out."""
+    """Return conditions that may influence a measurement: name, such as `governor` or `load_1m`, → value."""
     core = f"cpu{reported(cores())}"
     found: dict[str, Any] = {
         "machine": identity(),

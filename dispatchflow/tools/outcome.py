@@ -40,6 +40,5 @@ class Outcome:
     def repeatable(self) -> bool:
         """Whether a failure would occur again in the next run.
 
-        A SIGKILL before the time limit comes from outside (out of memory, an impatient user), so the next run may
-        succeed."""
+        A SIGKILL before the time limit comes from outside, for example from the kernel when memory is full."""
         return self.timed_out or self.code != -9

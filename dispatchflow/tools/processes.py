@@ -96,7 +96,7 @@ def run(command: Command) -> Outcome:
 
 
 def _end_session(session: int) -> None:
-    """Kill the processes that a killed launcher left in its session, such as children of the tool."""
+    """Kill the processes that a killed launcher left, such as children of the tool."""
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError):  # the process has ended
             if int((place / "stat").read_text().rpartition(")")[2].split()[3]) == session:
@@ -106,9 +106,7 @@ def _end_session(session: int) -> None:
 def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
     """Run a command for its output; return (outcome, stdout, shortened stderr).
 
-    Terminal escape sequences are removed from the output, because versions and device names are displayed and become
-    part of result rows. The output goes to memory instead of the disk: a full disk could truncate it, and half of a
-    list of devices would look like a complete list.
+    Terminal escape sequences are removed. The output goes to memory, because a full disk would truncate it.
 
     Raises:
         OSError: the program could not be started.
@@ -141,7 +139,7 @@ def _short(text: str, limit: int) -> str:
 
 
 def spelled(variables: Mapping[str, str]) -> str:
-    """Return shell text that sets variables, `A=1 B='x y'`, to put before a command or after `export`."""
+    """Return shell text that sets variables, `A=1 B='x y'`."""
     return " ".join(f"{name}={quoted([value])}" for name, value in variables.items())
 
 

@@ -27,17 +27,14 @@ _OURS = re.compile(r"iree|mlir|llvm|lld|clang", re.IGNORECASE)
 def output(folder: Path) -> dict[str, str]:
     """Return environment variables that make glibc's loader report the files that a process loads.
 
-    The loader writes a report `loaded.PID` into `folder` for the process and for each of its children; `files` reads
-    these reports."""
+    The loader writes a report for each process into `folder`; `files` reads the reports."""
     return TELL | {"LD_DEBUG_OUTPUT": str(folder / "loaded")}
 
 
 def files(folder: Path) -> list[Path]:
-    """Return the files that are listed in the reports in `folder`, but not files of the system.
+    """Return the files in the reports in `folder`, without files of the system such as the C library.
 
-    A link is returned as the link, not as its target, so that the caller can notice if it later leads elsewhere. Files
-    of the system, such as a shell or the C library, are left out, because an update of the system does not change the
-    compiler."""
+    A link is returned as the link, so that the caller notices when it leads elsewhere."""
     texts = (path.read_bytes() for path in folder.glob("loaded.*"))
     found = {Path(os.fsdecode(name)) for text in texts for name in _LOADED.findall(text)}
     return sorted(path for path in found if path.is_file() and not _is_system(path.resolve()))

@@ -30,9 +30,9 @@ _SAY_EVERY_S = 5.0
 
 
 def is_version(word: str) -> bool:
-    """Return whether a word is the version of a release, in the form that the package index uses.
+    """Return whether a word is the version of a release, as the package index writes it.
 
-    Numbers with leading zeros are refused: 03.9 would get a second directory for the release 3.9."""
+    Leading zeros are refused: 03.9 would get a second directory for the release 3.9."""
     return re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){1,2}(rc\d+)?", word) is not None
 
 
@@ -86,9 +86,7 @@ def fetch(store: Store, version: str, say: Callable[[str], None]) -> Path:
 
 
 def _is_dated(version: str) -> bool:
-    """Return whether a release's version is a date, as all versions were until November 2024.
-
-    The packages of those releases had other names."""
+    """Return whether a version is a date, as all versions were until November 2024."""
     return int(version.split(".")[0]) > 9999
 
 
@@ -134,10 +132,9 @@ def _progress(scratch: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def _fetch_error(requirements: list[str], failure: str, stderr: str) -> ToolchainError:
-    """Return the error for a failed download.
+    """Return the error for a failed download, with the cause that pip's messages show.
 
-    pip prints the same final message for a missing release and for a missing network. The returned error names the true
-    cause, found in pip's earlier messages."""
+    pip ends with the same message for a missing release and for a missing network."""
     facts: dict[str, object] = {"wanted": ", ".join(requirements)}
     lines = [line for line in stderr.splitlines() if line.strip()]
     if broken := [line for line in lines if "connection broken by" in line]:

@@ -197,7 +197,7 @@ class MmaTiling(Tuning, ABC):
 
     @property
     def unit(self) -> dict[str, int]:
-        """The tile that a workgroup computes if each subgroup executes one instruction: dim → size."""
+        """The tile that a workgroup computes with one instruction per subgroup: dim → size."""
         along = {"m": self.subgroups[0], "n": self.subgroups[1]}
         return {dim: along.get(dim, 1) * size for dim, size in self.instruction.items()}
 
@@ -218,9 +218,7 @@ class MmaTiling(Tuning, ABC):
         return None
 
     def _shared_bytes(self, operation: Operation) -> int:
-        """Return a lower bound on the bytes of the tiles that are copied to shared memory (`promote`).
-
-        If a dim is smaller than its tile, its own size counts. Padding by the compiler is not included."""
+        """Return a lower bound on the bytes of the tiles that are copied to shared memory (`promote`)."""
         known, size = self.known(operation), 0
         tile = {dim: min(extent, known.get(dim, extent)) for dim, extent in self.tile.items()}
         for i in self.promote:

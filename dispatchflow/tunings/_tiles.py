@@ -8,9 +8,9 @@ from dispatchflow.tunings.api import Applied, Lowering, Operation
 
 
 def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowering:
-    """Return a `Lowering` whose `compilation_info` has this configuration and this pipeline.
+    """Return a `Lowering` with this configuration and pipeline.
 
-    In `pipeline`, other fields of the `translation_info` may follow the pipeline's name."""
+    After the pipeline's name, `pipeline` may have other fields of `translation_info`."""
     return Lowering(
         prelude=f"""\
 #config = {configuration}
@@ -42,9 +42,7 @@ def not_applied(asked: str, applied: Applied) -> str:
 
 
 def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...]:
-    """Return the sizes in a parameter's value.
-
-    `form` is the form that the value must have, such as `k` or `[m, n]`. It may list two: `[m, n] or [m, n, k]`.
+    """Return the sizes in a parameter's value; `form` is the allowed form, such as `[m, n] or [m, n, k]`.
 
     Raises:
         ValueError: the number of sizes is wrong, or a size is below `least` or no integer.

@@ -36,7 +36,7 @@ class FileTuning(Tuning, ABC):
         return (self.file,)
 
     def requested(self, operation: Workload) -> str:
-        """Return the configurations in the file as text: the first three, and the number of the others."""
+        """Return the first three configurations in the file as text, and the number of the others."""
         found = _configurations(self.file.text)
         more = f" or {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         return f"of {named(self.file)}: {' or '.join(found[:_SHOWN])}{more}"
@@ -65,9 +65,7 @@ class FileTuning(Tuning, ABC):
 
 
 def check(file: TuningFile) -> None:
-    """Check that a file contains a lowering configuration.
-
-    Without a configuration, the compiler's output would not show whether the file was applied.
+    """Check that a file contains a lowering configuration, which shows later that the file was applied.
 
     Raises:
         ValueError: the file has no configuration.

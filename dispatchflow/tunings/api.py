@@ -76,9 +76,7 @@ class TuningFile:
 
     @property
     def name(self) -> str:
-        """The file's name in the compiler's directory.
-
-        The name contains the digest; a compiler flag that contains the name therefore differs for each content."""
+        """The file's name in the compiler's directory. It contains the digest of the content."""
         return f"{self.digest}.mlir"
 
 
@@ -112,7 +110,7 @@ class Tuning:
 
     @classmethod
     def parse(cls, word: str) -> Tuning | None:
-        """Return the tuning with the name `word`; None if no tuning of this family can have the name."""
+        """Return the tuning with the name `word`; None if this family has no such tuning."""
         return next((tuning for tuning in cls.expand({}) if tuning.name == word), None)
 
     @property
@@ -165,8 +163,7 @@ class Tuning:
     def requested(self, operation: Operation) -> str | None:
         """Return the value of a row's column `requested_configuration`; None if the compiler chooses.
 
-        If the family adds only flags and no text (`annotates` is False), `operation` may be a user's module. This
-        method and `ignored` must then not read `operation`."""
+        If the family adds only flags (`annotates` is False), `operation` may be a user's module and is not read."""
         return None
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:

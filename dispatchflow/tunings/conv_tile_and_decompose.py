@@ -23,8 +23,7 @@ _NAME = re.compile(r"conv_tile_and_decompose_(\d+(?:x\d+){3})_(\d+(?:x\d+){3})_(
 class ConvTileAndDecompose(Tuning):
     """A tiling of a convolution or pooling.
 
-    If each channel is computed separately (depthwise), the sizes for f apply to the dim of the channels, and the size
-    for c is not used."""
+    In a depthwise convolution, the sizes for f apply to the channels, and the size for c is not used."""
 
     distribution: tuple[int, ...]
     """The tile of a worker, [n, oh, ow, f] for any layout; a dim with size 0 is not tiled."""
@@ -111,7 +110,7 @@ def _has_unit(operation: Operation) -> bool:
 
 
 def _channels(operation: Operation) -> str | None:
-    """Return the dim of the result's channels; None if this is no convolution or pooling over oh and ow."""
+    """Return the dim of the result's channels; None if there are no dims oh and ow."""
     parallel = {loop.dim for loop in operation.loops if not loop.summed}
     summed = {loop.dim for loop in operation.loops if loop.summed}
     left = parallel - {"n", "oh", "ow"}

@@ -23,8 +23,8 @@ _NAME = re.compile(r"double_tiling_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)(?:_cache_(\d+(?
 class DoubleTiling(Tuning):
     """A tiling of a product.
 
-    A product with a vector has only one of the dims m and n, and uses only the sizes of that dim. A batch is computed
-    one matrix at a time."""
+    A product with a vector has only one of the dims m and n, and uses only its sizes. A batch is computed one matrix at
+    a time."""
 
     distribution: tuple[int, int]
     """The tile of a worker, [m, n]."""
@@ -106,7 +106,7 @@ class DoubleTiling(Tuning):
 
 @lru_cache
 def _configuration(tuning: DoubleTiling, dims: tuple[str, ...]) -> str:
-    """Return the configuration for an operation's dims; cached, because thousands of cases share it."""
+    """Return the configuration for an operation's dims; cached, because many cases share it."""
     return _cpu_tiles.configuration(dims, tuning._levels)
 
 
