@@ -36,9 +36,7 @@ VERIFICATION = 8
 
 @dataclass(frozen=True)
 class Data:
-    """The digests of the inputs of a verification or a measurement, and of the expected results.
-
-    Keys contain these digests; how the bytes were made does not matter."""
+    """The digests of a call's inputs and expected results. Keys contain these digests."""
 
     digests: Mapping[str, tuple[Digest, ...]]
     """Name of a set of tensors (`exact`, `given`, `expected_…`) → the digest of each tensor."""
@@ -49,19 +47,17 @@ class Data:
 
     @cached_property
     def measured(self) -> Data:
-        """A copy of this data with only the last set of tensors, which is the one that measurements use."""
+        """This data with the tensors of the last recipe only, which measurements use."""
         recipe, digests = list(self.digests.items())[-1]
         return replace(self, digests={recipe: digests})
 
     @cached_property
     def forms(self) -> dict[Any, Form]:
-        """A cache of `keys.Form` objects; each computes the keys of many actions on this data.
-
-        The actions of cases with this data whose keys differ only in the code share one of these objects."""
+        """A cache of `keys.Form` objects, which compute the keys of actions that differ only in their code."""
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
-        """Return the files of a call as name → digest: the tensors of the set `recipe`, and the weights."""
+        """Return the files of a call as name → digest: the tensors of a recipe, and the weights."""
         weights = {value.rpartition("=")[2]: digest for value, digest in self.parameters}
         return {f"{recipe}_{i}.bin": digest for i, digest in enumerate(self.digests[recipe])} | weights
 
@@ -104,7 +100,7 @@ def _action(form: Form, *strings: str) -> Action:
 
 
 def single(kind: str, **ingredients: Any) -> Action:
-    """Build an action of a kind with few actions; its key is computed without a shared `keys.Form`."""
+    """Build an action of a kind of which there are few; its key is computed without a `keys.Form`."""
     return _action(Form(kind, lambda: ingredients))
 
 
@@ -124,10 +120,10 @@ def emit_program(program: Digest) -> Action:
 def compilations(
     flags: Sequence[str], toolchain: Digest, environment: Mapping[str, str], requested: str | None = None
 ) -> Form:
-    """Return a `keys.Form`: it computes the keys of compile actions that differ only in their module.
+    """Return a `keys.Form` for compile actions that differ only in their module.
 
-    `requested` describes the configuration that the compiler must choose, as returned by `Dispatch.demanded`. If the
-    compiler chooses another, the action fails."""
+    `requested` is the configuration that the compiler must choose (`Dispatch.demanded`). If it chooses another one, the
+    action fails."""
     return Form(
         "compile",
         lambda module: {
@@ -146,10 +142,10 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return the digest of the text with the source's names and locations, and the source's file name.
+    """Return the digest of the text with the source's locations, and the source's file name.
 
-    For an imported model, this text is the output `labelled` of the `emit` action, whose outputs are `emitted`. For
-    any other module, it is the user's file. Returns None for an operation."""
+    For an imported model, the text is an output of the `emit` action, whose outputs are `emitted`. Otherwise it is the
+    user's file. An operation has neither; the result is None."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name
@@ -175,18 +171,18 @@ CAPTURE = (*_SCRIPT, *(f"models/{n}.py" for n in ("_capturer", "_dispatches", "c
 
 
 def inputs(operation: Operation) -> Action:
-    """Return the action that generates an operation's operands for each recipe (a rule for their values).
+    """Return the action that generates an operation's operands for each recipe.
 
-    The outputs are named after the recipe and the index of the operand: `exact_0`, …, `random_0`, …"""
+    The outputs are named after the recipe and the index of the operand: `exact_0`, `random_0`, …."""
     return _data_action("inputs", operation)
 
 
 def expectation(operation: Operation) -> Action:
     """Return the action that computes an operation's expected results for each recipe.
 
-    If a recipe's results are compared bit by bit, they are one output with the recipe's name. Otherwise there are two
-    outputs with a value for each element, such as `random_reference` and `random_tolerance`. The output `unseen` has a
-    line for each error that no recipe would detect, such as an operand read as zeros (`verification.power`)."""
+    A recipe whose results are compared bit by bit has one output, with the recipe's name. Any other recipe has two,
+    such as `random_reference` and `random_tolerance`. The output `unseen` has a line for each error that no recipe
+    would show (`verification.power`)."""
     return _data_action("expected", operation)
 
 
@@ -210,8 +206,8 @@ def verification(
         call: the code, its function and the device.
         data: inputs and expected results.
         tolerance: the tolerance of a user's module; None for an operation, whose tolerances are part of the data.
-        is_reference: whether this code also computed the expected results; `data` does not tell.
-        runtime: the digest of the runtime that repeats the verification; None for the first verification of the code.
+        is_reference: whether this code also computed the expected results.
+        runtime: the digest of a runtime that repeats the verification; None for the first verification.
     """
     more: dict[str, Any] = {"is_reference": True} if is_reference else {}
     more |= {"runtime": runtime} if runtime is not None else {}
@@ -221,8 +217,8 @@ def verification(
 def measurement(call: Call, operands: Data, protocol: Protocol, sets: int | None = None) -> Action:
     """Return the action that measures a call.
 
-    `sets` is the number of copies of the operands. Each call uses the next copy, so that its operands are not in the
-    CPU's caches. None means one copy, which stays in the caches."""
+    `sets` is the number of copies of the operands for `cache=cold`: each call uses the next copy. It is None for one
+    copy, which stays in the caches."""
     cold = {} if sets is None else {"rotation": (rotating_inputs.VERSION, sets)}
     return called("profile", call, operands, protocol=protocol.id, **cold)
 
@@ -290,9 +286,8 @@ def _call(
 
 @cache
 def sources(*names: str) -> Digest:
-    """Return the digest of source files' text: an ingredient of the actions that run the code in them.
+    """Return the digest of source files' text: an ingredient of the actions that run this code.
 
-    After any edit of the files, even of a comment, these actions run again. If their outputs have the same digests as
-    before, later actions do not run again."""
+    After any edit, even of a comment, these actions run again. Later actions run again only if an output changed."""
     folder = Path(__file__).parent.parent
     return Digest(key_of("source", {name: (folder / name).read_bytes() for name in names}))

@@ -35,7 +35,7 @@ _OUTPUT_BYTES = 1 << 30
 class Annotation:
     """Samples of a kernel's instructions in a second build of the case.
 
-    The case's own code may have other instructions (`same_code`)."""
+    `same_code` says whether the case's own code has the same instructions."""
 
     function: Annotated
     same_code: bool | None
@@ -54,14 +54,13 @@ def refusal(case: Case, device: Device) -> str | None:
 
 
 def annotate(executor: StageExecutor, case: Case, device: Device, kernel: str) -> Annotation:
-    """Return samples of a kernel's instructions.
+    """Return samples of a kernel's instructions; they are not stored.
 
-    The case is compiled again with the system's linker, and called under `perf record`. The samples are not stored:
-    each call of this function takes new ones.
+    The case is compiled again with the system's linker, and called under `perf record`.
 
     Raises:
-        ToolError: perf or objdump is missing, perf is not permitted to take samples, the case cannot be built or run,
-            or no sample is in the kernel.
+        ToolError: perf or objdump is missing, perf may not take samples, the case cannot be built or run, or no sample is
+            in the kernel.
     """
     perf, objdump = sampling.perf(), sampling.objdump()
     if objdump is None:
@@ -148,11 +147,6 @@ class _Sampling:
             raise sampling.refused(stderr) or ToolError("perf record failed", facts, _BY_HAND)
 
     def output(self, name: str, argv: tuple[str, ...]) -> str:
-        """Return what a command prints.
-
-        Raises:
-            ToolError: the command failed.
-        """
         outcome, stderr = self._run(name, argv, {}, ())
         if outcome.failure:
             raise ToolError(f"{Path(argv[0]).name} failed", {"found": reason_of(outcome, stderr) or outcome.failure})
@@ -173,11 +167,10 @@ class _Sampling:
         return outcome, processes.shortened(self.scratch / f"{name}.stderr")
 
     def compared(self, objdump: str, built: Digest, own: Digest, kernel: str) -> tuple[bool | None, str]:
-        """Return whether the case's own module has the sampled kernel's instructions, and a remark.
+        """Return whether the modules `own` and `built` have the same instructions of the kernel, and a remark.
 
-        `own` is the case's own module, and `built` is the module that was sampled. If the instructions can be compared,
-        the remark is their number, such as `120 instructions`. Otherwise the first value is None, and the remark says
-        why."""
+        The remark is the number of instructions, or the reason why they cannot be compared. The first value is then
+        None."""
         wanted = [code for text in self._disassembled(objdump, built) if (code := instructions.function(text, kernel))]
         if len(wanted) != 1:
             return None, f"{len(wanted)} functions of the new build have this name"

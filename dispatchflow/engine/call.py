@@ -44,8 +44,7 @@ class ModuleCall:
     def again(self) -> ModuleCall | None:
         """Return the call that repeats this one to check its results; None if there is no second call.
 
-        On the CPU, the second call begins with other bytes in its memory (`command_lines.poisoned`). A result that the
-        module never writes then differs between the two calls."""
+        On a CPU, the second call begins with other bytes in its memory. A result that is never written then differs."""
         return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
@@ -65,11 +64,10 @@ class ModuleCall:
         return failed("run", outcome, self.scratch, facts, self.store, self.limits)
 
     def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
-        """Return a mapping from each result's index to its type with the sizes of this call: `4x8xf32`.
+        """Return index of a result → its type with the sizes of this call, `4x8xf32`; or the call's failure.
 
-        If the call fails, returns the failure. This is an additional call of the module, because the runtime prints
-        sizes only if it writes no results to files. It could write `.npy` files, which contain the sizes, but these do
-        not support bf16 or types of 8 or 4 bits."""
+        The module is called once more, because the runtime prints sizes only if it writes no files. Files in the format
+        `.npy` have sizes, but no bf16 and no types of 8 or 4 bits."""
         if (failure := self.call(data, "given", (), function)) is not None:
             ok, reason, outputs, facts = failure
             return ok, f"the call that prints the results' sizes: {reason}", outputs, facts
@@ -77,14 +75,12 @@ class ModuleCall:
 
     @property
     def doubt_as_reference(self) -> str | None:
-        """The reason to mistrust results if the same code also computed the expected results.
-
-        It is None for code that IREE compiled: such results are not compared at all."""
+        """The reason to mistrust results that the same code computed as expected ones; None for compiled code."""
         return None
 
     @property
     def ran_with(self) -> Facts:
-        """The runtime's digest, a fact of a failed call: a different runtime tries the call again."""
+        """A fact of a failed call: the runtime's digest, because another runtime tries the call again."""
         return {"runtime_digest": self.toolchain.runtime_digest}
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
@@ -151,7 +147,7 @@ class LibraryCall(ModuleCall):
 def library_argv(case: Case, installed: Installed, device: Device, data: Data | None, recipe: str) -> tuple[str, ...]:
     """Return the command line of a library's call.
 
-    The types of a model's inputs come from `data`; if `data` is None, the model is called without inputs."""
+    `data` has the types of a model's inputs. If it is None, the model is called without inputs."""
     program = case.library_program
     assert program is not None
     tensors = operand_types(case.operation, data.arguments if data else ())
@@ -172,11 +168,11 @@ def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
 def failed(what: str, outcome: Outcome, scratch: Path, facts: Facts, store: Store, limits: Limits) -> Result:
     """Return the result of a failed tool.
 
-    If a limit caused the failure, or may have caused it, the fact `limit` is the limit's name and value. The action is
-    tried again once this limit is higher.
+    The fact `limit` is the limit that may be the cause: its name and value. With a higher limit, the action is tried
+    again.
 
     Args:
-        what: the step that failed, `compile` or `run`; or a complete phrase, such as `cannot read x.mlir`.
+        what: the step that failed, `compile` or `run`; or a phrase, such as `cannot read x.mlir`.
         outcome: how the tool ended.
         scratch: the directory with its stderr.
         facts: facts to record; this function adds `repeatable` and `limit`.
@@ -223,9 +219,8 @@ _CALLED = re.compile(r"; (?:; |while |invoking )")
 def _first_error(stderr: str) -> str | None:
     """Return the part of stderr that states the cause; None if stderr is empty.
 
-    It is the first of these that exists: the message about an option that the tool refused; the first error message
-    other than IREE's general one (`_UNSPECIFIC`); the general one; the runtime's status, such as `INVALID_ARGUMENT; …`;
-    the last line."""
+    It is the message about a refused option, or else the first specific error message, the first general one
+    (`_UNSPECIFIC`), the runtime's status or the last line."""
     if match := re.search(r"(Unknown command line argument '.*?'|for the --.* option: .*)", stderr):
         return match[1]  # the next line may be a suggestion
     # Only locations in the user's own file are kept, because the user can fix that file.

@@ -49,34 +49,11 @@ def of_case(
     limit_bytes: int = LIMIT_BYTES,
     recipe: str | None = None,
 ) -> Record | None:
-    """Return the record that has the operands and results of a case's sites, captured in one call.
+    """Return the record with the operands and results of a case's sites, captured in one call.
 
-    Nothing is compared with expected results, so a case whose verification failed can be captured too.
-
-    The outputs of the record are operands and results: `3.in0` is the first operand of site 3, and `3.out1` its second
-    result. An output has the elements of a tensor, or one scalar. A scalar takes 8 bytes if its type is `index`, `i64`
-    or `f64`, otherwise 4 bytes. The facts of the record are the fields of `models.captured.Capture`.
-
-    Memory that the program never writes has zeros in the captured call. An element that depends on such memory is
-    undefined. If `3.out1` has undefined elements, the record has a further output, `3.out1.undefined`, with one byte
-    for each element of `3.out1`: 1 if the element is undefined, else 0.
-
-    Returns None if the case did not compile or has no data. If the sites cannot be found, returns the record of
-    `provenance.of_case`, which is not `ok`. The `reason` of a record that is not `ok` tells why nothing was captured:
-    for example because the results of two calls differ.
-
-    Args:
-        executor: executes the actions.
-        case: a case that IREE compiles.
-        sites: the numbers of the sites; None for all that a call may launch.
-        execution: which execution of each site in the call, from 1; None for the last one.
-        limit_bytes: the largest size of all captured tensors together. A larger capture is refused: before the call if
-            the tensors with static sizes are already too large, otherwise after the call.
-        recipe: the recipe of the inputs; None for the first one.
-
-    Raises:
-        SpecError: the program has no such site, or `execution` is less than 1.
-    """
+    A case whose verification failed can be captured too. The outputs are named `3.in0`, the first operand of site 3, or
+    `3.out1`, its second result. The facts are the fields of `models.captured.Capture`. If `3.out1` depends on memory
+    that the program never writes, the output `3.out1.undefined` marks its undefined elements by 1."""
     if execution is not None and execution < 1:
         raise SpecError(f"execution={execution} does not exist", {"first": "execution=1"})
     traced, program = _traced(executor, case)
@@ -110,13 +87,12 @@ def of_case(
 
 
 def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program | None]:
-    """Return the record of a case's provenance, and the `Program` (sites and operations) in its outputs.
+    """Return the record of a case's provenance, and its `Program` (sites and operations).
 
-    The record is None if the case did not compile. The program is None if the record is None or not `ok`. If a stored
-    output of the record is damaged, the provenance is computed a second time.
+    The record is None if the case did not compile. The program is None if there is no record that is `ok`.
 
     Raises:
-        DamagedObject: an output is damaged the second time too.
+        DamagedObject: an output is damaged, and again after the provenance was computed once more.
     """
     for attempt in range(2):
         traced = provenance.of_case(executor, case)
@@ -139,9 +115,8 @@ def capture_of(record: Record) -> Capture:
 def chosen_sites(
     program: Program, function: str, sites: Sequence[int] | None, case: str
 ) -> tuple[list[Site], list[Missing]]:
-    """Divide sites into those that a call of `function` can capture, and those that it cannot.
+    """Divide sites into those that a call of `function` can capture, and the others with the reasons.
 
-    Returns a pair of lists. The second list has, for each site that cannot be captured, its number and the reason.
     `sites` has the numbers of the requested sites; None for all sites of the program.
 
     Raises:
@@ -270,11 +245,8 @@ class _Capturing:
     def _called(self, name: str, made: Capturing, plain: Sequence[Path]) -> tuple[Capture, dict[str, bytes]]:
         """Call the instrumented module; return the capture, and the bytes of each tensor by its name.
 
-        `made` is the result of `_compiled`, and `plain` is the result of `_plain`.
-
         Raises:
-            _Failed: the call failed, its results differ from the results of the case's own code, or the tensors are
-                larger than the limit.
+            _Failed: the call failed, its results differ from `plain`, or the tensors are larger than the limit.
         """
         place = self._place(name, {})
         (self.scratch / f"{name}.vmfb").rename(place.scratch / "module.vmfb")
@@ -291,5 +263,5 @@ class _Capturing:
 
 
 def _refused(reason: str) -> _Failed:
-    """Return the exception for a capture that is refused. The next run tries the capture again."""
+    """Return the exception for a refused capture, which the next run tries again."""
     return _Failed((False, f"not captured: {reason}", {}, {"repeatable": False}))

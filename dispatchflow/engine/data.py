@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 class DataResolver:
     """Finds the inputs and expected results of workloads in the records.
 
-    The argument `again` is a function of a failed action's record. It returns why the action is to be tried again; None
-    if the failure still counts."""
+    `again` returns why a failed action is to be tried again, from its record; None if the failure still counts."""
 
     def __init__(
         self,
@@ -50,7 +49,7 @@ class DataResolver:
         self._reprints: dict[Module, Action] = {}
 
     def of_snapshot(self, reader: Reader) -> DataResolver:
-        """Return a resolver for a snapshot of the records; it caches data, because a snapshot is constant."""
+        """Return a resolver for a snapshot of the records. It caches data, because a snapshot never changes."""
         return DataResolver(
             reader, self._toolchain, self._host, self._environment, self._device_of, self._again, self.installed,
             frozen=True,
@@ -65,7 +64,7 @@ class DataResolver:
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
-        """Return as a pair what `operands` and `data` return for a workload, from the cache if possible."""
+        """Return (`operands`, `data`) of a workload, from the cache if possible."""
         if self._known is None:
             return self._found(program)
         key = program if type(program) is Module else program.shape_name
@@ -123,9 +122,7 @@ class DataResolver:
         )
 
     def expected_action(self, program: Workload) -> Action | None:
-        """Return the action that makes the expected results.
-
-        Returns None while the action's ingredients are unknown, and for a module without expected results."""
+        """Return the action that makes the expected results; None if there are none or their key is unknown."""
         if isinstance(program, Operation):
             return actions.expectation(program)
         assert isinstance(program, Module)

@@ -60,8 +60,8 @@ class Regressions:
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
         """Yield a version for each passed verification with these ingredients, whichever runtime made it.
 
-        If another toolchain made the code, `version` is this toolchain's version, which is yielded. If the present
-        toolchain made the code, `version` is None, and the version of the verification's runtime is yielded."""
+        `version` is that of the toolchain that made the code. If it is None, the version of the verification's runtime
+        is yielded."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:
@@ -77,10 +77,7 @@ class Regressions:
 
     @cached_property
     def _compiled(self) -> dict[str, list[tuple[str, str]]]:
-        """The successful compiles with other toolchains, grouped by their ingredients.
-
-        A key is what `_shared` returns for the ingredients. Each compile is a pair: the toolchain's version, and the
-        code digest."""
+        """The successful compiles with other toolchains: `_shared(ingredients)` → (version, code digest)."""
         versions = {known["digest"]: known["version"] for known in self._toolchains}
         found: dict[str, list[tuple[str, str]]] = {}
         for code, ingredients in self._records.passed_compiles(self._toolchain):
@@ -93,6 +90,5 @@ class Regressions:
 def _shared(ingredients: Mapping[str, Any]) -> str:
     """Return as JSON the ingredients that do not depend on the toolchain (`_SAME`).
 
-    In JSON, the ingredients of an action and of its record are equal; otherwise, the action has tuples where its record
-    has lists."""
+    An action has tuples where its record has lists; in JSON they are equal."""
     return json.dumps([ingredients.get(name) for name in _SAME])

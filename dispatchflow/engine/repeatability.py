@@ -49,10 +49,7 @@ class Difference:
     """The names of the files with the second call's results."""
 
     def text(self, of: str, unit: str = "element") -> str:
-        """Return the difference in one line.
-
-        `of` names the first result that differs, such as `result 0`. `unit` is the noun for what is counted, such as
-        `byte`."""
+        """Return the difference in one line; `of` names the result, and `unit` what is counted (`byte`)."""
         differing = next(iter(self.verdicts.values()))
         worst, what = differing.worst, f"{units.count(differing.wrong, unit)} of {of}"
         assert worst is not None
@@ -70,8 +67,8 @@ def difference(
 ) -> Result | Difference | None:
     """Call a module again and return how its results differ from those in the files `names`.
 
-    `arrays` has one array for each result, with its type and shape. Returns None if all results are equal, or if there
-    is no second call (`ModuleCall.again`). If a call failed, its failure is returned."""
+    `arrays` has one array for each result, with its type and shape. Returns None if all results are equal or there is
+    no second call; returns the failure if a call failed."""
     if (again := place.again()) is None:
         return None
     second = [f"second_{name}" for name in names]
@@ -107,10 +104,9 @@ def _size(path: Path) -> int:
 
 
 def _different(first: Path, second: Path, like: Array) -> Verdict:
-    """Compare the files that two calls wrote for one result; return a verdict on the elements that differ.
+    """Return a verdict on the elements whose bits differ between two calls.
 
-    An element differs if any of its bits does. `verdict.compare_bits` is not used, because it treats all NaNs as equal.
-    `like` has the result's type and shape."""
+    `verdict.compare_bits` is not used, because all NaNs are equal there. `like` has the result's type and shape."""
     import numpy as np
 
     one, other = (inputs.read(path, like.dtype) for path in (first, second))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Resolver:
-    """Resolves cases against the records. An invocation has one resolver; it caches what is used often."""
+    """Finds the states of cases in the records. There is one resolver in an invocation."""
 
     def __init__(
         self,
@@ -131,13 +131,13 @@ class Resolver:
         return found
 
     def call_code(self, case: Case) -> Digest:
-        """Return the digest of the call and of the library: a library's case has no compiled code."""
+        """Return the digest of a library and of its call, because a library's case has no compiled code."""
         program = case.library_program
         assert case.library is not None and program is not None
         return providers.code(program.digest, case.library, self.installed(case))
 
     def packs_operands(self, case: Case) -> bool:
-        """Return whether the compiler by default packs the operands of matrix products for the case's target."""
+        """Return whether the compiler packs operands of products for the case's target by default."""
         return self.syntax.packs(case.target.backend)
 
     def rotation(self, case: Case) -> Rotation | None:
@@ -175,7 +175,7 @@ class Resolver:
         self.unjudged.clear()
 
     def chains(self, cases: Sequence[Case]) -> list[CaseState]:
-        """Resolve many cases against one snapshot of the records."""
+        """Return the states of many cases, from one snapshot of the records."""
         at_once = copy(self)
         at_once._records = reader = self._all_records.reader(len(cases))
         if reader is not self._all_records:
@@ -198,7 +198,7 @@ class Resolver:
         return None if facts.get("repeatable", True) else f"failed before, but may pass now: {reason}"
 
     def step(self, action: Action, missing: str) -> StageState:
-        """Return an action's state; `missing` becomes its reason if the action was never executed."""
+        """Return an action's state; `missing` is the reason if the action was never executed."""
         record = self._records.found(action.key)
         if record is None:
             return StageState(action.stage, "missing", missing, action)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Reuse:
-    """Decides which measurements count for this machine and the present runtime; caches judgements."""
+    """Decides which measurements count for this machine and the present runtime."""
 
     def __init__(self, remembered: Callable[[str], str | None], runtime: Digest, machine: str | None) -> None:
         self._remembered, self._runtime, self._machine = remembered, runtime, machine
@@ -29,7 +29,7 @@ class Reuse:
         self._judgements.clear()
 
     def judged(self, taken: Measurement, device: Device) -> Judgement | None:
-        """Return the result of comparing the measurement's runtime with the present one; None if none exists."""
+        """Return the judgement on the measurement's runtime and the present one; None if there is none."""
         place = (str(taken.runtime), device.uri)
         if place not in self._judgements:
             text = self._remembered(runtime_drift.name(place[0], self._runtime, device.identity))
@@ -65,10 +65,10 @@ class Reuse:
         return f", from another runtime: {judgement.text if judgement else 'no control was measured yet'}"
 
     def reason_to_verify_again(self, measured_now: bool, newest: Measurement | None, device: Device) -> str | None:
-        """Return why the present runtime must verify a case's code again; None if the old verdict counts.
+        """Return why the present runtime must verify again what another runtime verified; None if it need not.
 
-        The old verdict is that of another runtime. `measured_now` tells whether the present runtime is about to measure
-        the code. `newest` is the newest measurement of the code; None if there is none."""
+        `measured_now` says whether the present runtime is about to measure the code. `newest` is the newest measurement
+        of the code, or None."""
         if measured_now:
             return "another runtime verified it; the runtime that measures it verifies it too"
         if newest is None or not self.foreign(newest):

@@ -15,8 +15,8 @@ from dispatchflow.workload import Workload
 def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Rotation | None:
     """Return the rotation of a cold case: which inputs are copied, and how often.
 
-    `cache_bytes` is the size of the caches; planning skips cold cases if this size is unknown. Returns None for a
-    user's module while its inputs do not exist, or if none of its inputs can be rotated."""
+    `cache_bytes` is the size of the caches. Returns None if no input can be copied, or if the inputs do not exist yet.
+    """
     assert cache_bytes is not None
     if isinstance(program, Operation):
         return rotating_inputs.of_operation(program, cache_bytes)
@@ -29,7 +29,7 @@ def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Ro
 
 
 def problem(program: Workload, supplies: DataResolver, rotation: Rotation | None, flags: Sequence[str]) -> str | None:
-    """Return why the inputs of a user's module cannot be rotated; None if they can.
+    """Return why the inputs of a user's module cannot be copied for a cold case; None if they can.
 
     The module must be printed already. `flags` are the flags with which it is compiled."""
     if not isinstance(program, Module):

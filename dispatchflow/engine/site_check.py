@@ -109,7 +109,7 @@ def _compared(place: ModuleCall, operands: Operands, data: Data) -> Result:
 
 
 def without(content: bytes, mask: Sequence[int] | bytes) -> bytes:
-    """Return a tensor's bytes after setting to zero each element whose byte in `mask` is 1."""
+    """Return a tensor's bytes, with 0 for each element whose byte in `mask` is 1."""
     import numpy as np
 
     array = np.frombuffer(content, np.uint8).reshape(len(mask), -1).copy()

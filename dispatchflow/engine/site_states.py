@@ -36,8 +36,7 @@ class Resolver(Protocol):
 def state(resolver: Resolver, chain: CaseState, run: str) -> StageState:
     """Return the state of a case's stage `sites`; `run` is the name of the present run.
 
-    If the present run measured the case itself, the sites must be measured again in this run too. If the times of sites
-    cannot be measured, the state tells only whether the sites were found, and its `doubt` says why they have no times.
+    If this run measured the case, it must measure the sites again. If the times cannot be measured, `doubt` says why.
     """
     case, compiled = chain.case, chain["compile"]
     if case.library is not None:

@@ -46,8 +46,7 @@ def of_operation(module: str) -> tuple[str, ...]:
 def _imported(name: str) -> list[str]:
     """Return the files of operations/ that this file imports, and the data files there that it names.
 
-    Python has many forms of imports. Therefore a private file, such as `_random.py`, counts as imported if its name
-    without `.py` occurs anywhere in the text."""
+    A private file, such as `_random.py`, counts as imported if its name without `.py` occurs anywhere in the text."""
     if not name.endswith(".py"):
         return []
     text = _text(name)
@@ -74,9 +73,7 @@ def versions_of(module: str) -> dict[str, str | None]:
 
 
 def _others(text: str) -> set[str]:
-    """Return the top-level packages that a text imports.
-
-    They are `a` for `from a.b import c`, and `a` and `d` for `import a.b as c, d`."""
+    """Return the top-level packages that a text imports: `a` for `from a.b import c`."""
     modules = [name for first, others in _OTHERS.findall(text) for name in (first or others).split(",")]
     return {re.split(r"\W", name.strip())[0] for name in modules} - {""}
 

@@ -43,7 +43,7 @@ class Artifacts(NamedTuple):
 
 
 class Reprinted(NamedTuple):
-    """A printed module: its text, the files to which the text refers (name → digest), and the record."""
+    """A module as the compiler printed it: its text, the files that the text needs, and the record."""
 
     text: bytes
     objects: dict[str, Digest]
@@ -197,9 +197,9 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make)
 
     def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
-        """Return the digest of a case's code, and the files that its call needs (name → digest).
+        """Return the digest of a case's code, and the files of its call (name → digest).
 
-        Returns None if an earlier stage failed, so that the case has no code."""
+        Returns None if an earlier stage failed."""
         if (program := case.library_program) is not None:
             emitted = self.emit(case)
             return (self.resolver.call_code(case), program.files(emitted.outputs)) if emitted.ok else None
@@ -211,8 +211,7 @@ class StageExecutor(ActionExecutor):
     def artifacts(self, case: Case, expected: bool) -> Artifacts | None:
         """Return the code and data of a call; None if the compile failed or the data cannot be made.
 
-        With `expected`, the data has expected results too. Every object is compared with its digest. A damaged object
-        is dropped with the records that refer to it, and is then made again."""
+        With `expected`, the data has expected results too. An object that differs from its digest is made again."""
         program, resolver = case.operation, self.resolver
         for _ in range(_ATTEMPTS):
             try:
@@ -244,9 +243,9 @@ class StageExecutor(ActionExecutor):
         return None if found is None else self.make(*found)
 
     def recheck(self, case: Case, device: Device) -> str | None:
-        """Verify a case with the present runtime; the result is not recorded.
+        """Verify a case with the present runtime, without a record; return why it fails.
 
-        Returns why the verification fails; None if it passes or cannot be done here."""
+        The result is None if the case passes, or cannot be verified here."""
         if self.resolver.settings.verify == "off" or (found := self._verification(case, device)) is None:
             return None
         try:

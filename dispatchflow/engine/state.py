@@ -88,8 +88,7 @@ class CaseState(msgspec.Struct, frozen=True):
     def dispatch(self) -> Dispatch:
         """The case's dispatch.
 
-        After the stage `emit` has run for a user's module, the dispatch includes the configurations that the module's
-        text requests."""
+        For a user's module that was printed, it has the configurations that the text requests."""
         emitted = self.steps["emit"].record
         return self.case.dispatch if emitted is None else self.case.dispatch.printed(emitted)
 

@@ -24,8 +24,6 @@ CALLS = 20
 def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Traced]:
     """Verify a case, trace a few calls and yield the trace; its file is removed when the context ends.
 
-    An instrumented runtime takes longer than the usual one, so the times in a trace are not recorded.
-
     Raises:
         SpecError: a library computes the case.
         ToolError: there is no Tracy runtime or no device, the case is wrong or cannot be called, or the capture fails.

@@ -27,11 +27,9 @@ def standing(
     """Return the state of the verdict that counts for the present runtime.
 
     Args:
-        step: returns the state of an action. Its second argument becomes the state's `why` if the action was never
-            executed.
-        verification: returns the action of the first verification; with the argument `runtime=`, the action of that
-            runtime's own verification.
-        runtime: the digest of the present runtime; None for a library's call, which needs no second verdict.
+        step: returns the state of an action; its second argument is the reason if the action was never executed.
+        verification: returns the action of the first verification, or with `runtime=` that of a runtime's own one.
+        runtime: the digest of the present runtime; None for a library's call.
     """
     first = step(verification(), _NEVER)
     if first.record is None or runtime is None or first.record.runtime == runtime:
@@ -48,8 +46,8 @@ def standing(
 def again(verified: StageState, why: str | None) -> StageState:
     """Return the state of a verification that the present runtime may have to repeat.
 
-    `verified` is the state of another runtime's verification, and `why` is the reason to repeat it. If the verification
-    passed and there is a reason, the new state is `missing`. Otherwise, `verified` is returned unchanged."""
+    If `verified`, another runtime's verification, passed and `why` is a reason, the state is `missing`. Otherwise it is
+    `verified`."""
     if why is None or verified.state != "made":
         return verified
     return msgspec.structs.replace(verified, state="missing", why=why, action=verified.own)

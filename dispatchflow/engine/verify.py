@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Result:
     """Call an operation on the inputs of each recipe, and compare its results with the expected ones.
 
-    A recipe is a rule for the values of the inputs. With some recipes, such as `exact`, results are compared bit by bit
-    (`Operation.compares_bits`). With the others, such as `random`, each element must be within its error bound. The
-    call on the inputs of the last recipe is repeated, to check that its result is reproducible (`repeatability`)."""
+    The results of some recipes, such as `exact`, are compared bit by bit (`Operation.compares_bits`). For others, such
+    as `random`, each element must be within its error bound. The last recipe's call is repeated (`repeatability`)."""
     verdicts: dict[str, Verdict] = {}
     result = operation.result()
     dtype, name = inputs.dtype_of(result.element), ""

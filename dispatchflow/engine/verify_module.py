@@ -28,12 +28,10 @@ Types = list[str]
 def verify_module(
     place: ModuleCall, program: Module, data: Data, results: Sequence[str], is_reference: bool = False
 ) -> Result:
-    """Call a module and compare each result with the expected one; `results` are the declared types.
+    """Call a module twice, and compare each result with the expected one.
 
-    The module is always called twice, to check that its results are reproducible (see `repeatability`). The
-    verification passes with the verdict `not compared` if nothing is expected, or if this compiled code computed the
-    expected results too. A library's results are compared even if the same library computed the expected results
-    (without optimizations). The verdict is then `mistrusted` if they agree."""
+    The verdict is `not compared` if nothing is expected, or if this compiled code computed the expected results too.
+    For a library in this situation it is `mistrusted`. `results` are the declared types."""
     own = place.doubt_as_reference if is_reference else None
     is_reference = is_reference and own is None
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
@@ -53,10 +51,10 @@ def verify_module(
 
 
 def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence[str]) -> Result:
-    """Call a module and store its results as expected results.
+    """Call a module twice, and store its results as expected results.
 
-    The outputs are `0`, `1`, …, one for each result, and `types` (`put_types`). `results` are the declared types. The
-    action fails if a call failed or a second call gave other results."""
+    The outputs are `0`, `1`, …, one for each result, and `types`. The action fails if the calls give different results.
+    """
     names = module.output_names(results)
     types = called(place, program, data, results, names)
     if isinstance(types, tuple):
@@ -80,8 +78,7 @@ def called(
 ) -> Types | Result:
     """Call the module, write the results into the files `names`, and return their types.
 
-    `results` are the declared types. The returned types have the sizes of the call in place of dynamic sizes
-    (`ModuleCall.result_types`)."""
+    `results` are the declared types. The returned types have the sizes of this call."""
     if (failure := place.call(data, "given", names, program.function)) is not None:
         return failure
     types = list(results)
@@ -128,7 +125,7 @@ def _text(found: repeatability.Difference, types: Types) -> str:
 
 
 def untyped(types: Types) -> list[str]:
-    """Return the indices of results that are compared as bytes, because their type is unknown."""
+    """Return the indices of results of unknown type, which are compared as bytes."""
     return [
         str(index) for index, type in enumerate(types) if not module.is_scalar(type) and module.shape_of(type) is None
     ]
@@ -169,10 +166,9 @@ def _judged(
 def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdict | None:
     """Compare one result with the expected one; return None if they cannot be compared.
 
-    Results that are not floating-point numbers are compared bit by bit. Floating-point types have two tolerances
-    (`verification.tolerances`). An element within the tight tolerance is right, and an element beyond the loose one is
-    wrong. An element between the two makes the result `mistrusted`. If all elements are right, but no expected element
-    is a finite number, the result is `mistrusted` too."""
+    Floating-point numbers have two tolerances (`verification.tolerances`): an element within the tight one is right,
+    and an element beyond the loose one is wrong. Between the two the result is `mistrusted`, and so is a result without
+    a finite expected element. Other types are compared bit by bit."""
     import numpy as np
 
     from dispatchflow.verification import module_data, tolerances
@@ -197,7 +193,7 @@ def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdic
 def array_of(content: bytes, type: str) -> Array | None:
     """Return a result's bytes as an array; None for a scalar of an unsupported type, such as f16.
 
-    The array is flat if a size is unknown, and its elements are bytes if the type is unknown."""
+    If a size is unknown, the array is flat. If the type is unknown, its elements are bytes."""
     import numpy as np
 
     from dispatchflow.verification import module_data

@@ -141,7 +141,7 @@ class Session:
     def _round(self, ours: Sequence[Trial]) -> list[Trial]:
         """Return the trials of a round: first the anchors in random order, then the cases in random order.
 
-        The anchors come first, because a case may be finished before a round ends: it then has their blocks too."""
+        A case that is finished in this round has the anchors' blocks, too."""
         places = {id(trial.anchors): trial.anchors for trial in ours if trial.anchors is not None}
         for trial in ours:
             if not trial.blocks_ns and trial.anchors is not None:
@@ -150,9 +150,7 @@ class Session:
         return [*self._random.sample(anchors, len(anchors)), *self._random.sample(ours, len(ours))]
 
     def _anchor(self, anchor: Trial, ours: Sequence[Trial]) -> None:
-        """Measure a block of an anchor; if its first block fails, leave the anchor out of the session.
-
-        A failure of an anchor is no failure of a case."""
+        """Measure a block of an anchor; if its first block fails, leave the anchor out of the session."""
         try:
             block, _ = run_block(self._bench, self._toolchain, anchor)
         except (ToolError, OSError) as error:
@@ -166,9 +164,9 @@ class Session:
         anchor.iterations = anchor.iterations or max(1, round(anchor.protocol.block_s * 1e9 / block.ns))
 
     def _claim(self, trial: Trial) -> bool:
-        """Claim the measurement of this trial; return False if another run holds it or has completed it.
+        """Lock the measurement of this trial; return False if another run holds or has completed it.
 
-        If another run has completed it in the meantime, the trial takes over the blocks of that measurement."""
+        If another run has completed it, the trial takes that run's blocks."""
         if trial.claimed:
             return True
         if not self._store.claims.take(trial.key):
@@ -233,15 +231,13 @@ class Session:
 
 
 def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
-    """Run one block, alone on the machine, and return it with the wall time that it took in seconds.
+    """Run one block, alone on the machine; return it with its wall time in seconds.
 
-    `trial.iterations` may request a number of calls. If these calls take much less time than the protocol's block, the
-    number was determined while the machine was slower. A second block then replaces the first one, and the benchmark
-    tool determines its number of calls.
+    `trial.iterations` may request a number of calls. If the block then ends much too early, a second block with a
+    number of calls of the tool's choice replaces it.
 
     Raises:
-        ToolError: the tool failed, or printed times that are impossible. `trial.failure` has the facts that decide
-            whether the measurement is tried again.
+        ToolError: the tool failed, or printed times that are impossible.
         OSError: the tool could not be started.
     """
     block, wall_s = _run(bench, toolchain, trial)
@@ -255,7 +251,7 @@ def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[b
 
 
 def _run(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
-    """Run a benchmark process, and return the block that it printed and its wall time in seconds."""
+    """Run a benchmark process; return the block that it printed and its wall time in seconds."""
     with bench.store.scratch() as scratch:
         bench.store.place(scratch, trial.objects)
         command = processes.Command(

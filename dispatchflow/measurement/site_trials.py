@@ -64,8 +64,7 @@ class SiteTrials:
     def make(self, case: Case) -> Record | None:
         """Measure a case's sites if their times are pending, and return the record of the sites.
 
-        The record has no times if they cannot be measured. Returns None if the case does not compile. If a block fails,
-        the stage `sites` has failed, not the case."""
+        The record has no times if they cannot be measured. Returns None if the case does not compile."""
         traced = provenance.of_case(self.executor, case)
         if traced is None or not traced.ok:
             return traced
@@ -118,12 +117,10 @@ class SiteTrials:
         return blocks
 
     def _with_load(self, chain: CaseState, made: Artifacts, program: Program, times: ProgramTimes) -> ProgramTimes:
-        """Return `times` with the time of the dispatches that the module's initializers launch (`at_load_ns`).
+        """Return `times` with the time of the dispatches that run at load (`at_load_ns`).
 
-        Initializers run while the module is loaded, before the profile of the calls begins. A load and a call are
-        therefore recorded once, and the recording is replayed and profiled. `at_load_ns` stays None if there are no
-        such dispatches. It also stays None, with the reason in `load_unknown`, if calls differ, or if the runtime
-        cannot record or replay the load."""
+        They run before the profile of the calls begins. Therefore a load and a call are recorded once, replayed and
+        profiled. If this is impossible, `load_unknown` has the reason."""
         tools, device, operation = self.executor.resolver.toolchain, chain.device, chain.case.operation
         if site_times.AT_LOAD not in times.untimed.values():
             return times
@@ -173,10 +170,9 @@ class SiteTrials:
         return program, calls
 
     def _repeated(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> tuple[_Read, int | None]:
-        """Repeat a profiled process until its profile is complete; return a pair.
+        """Repeat a profiled process until its profile is complete.
 
-        The pair is what `read` returns for the profile, and the flush interval of the attempt that succeeded. This
-        interval is how often the runtime empties its buffer of events, in ms; None means only after each call. The
+        Return what `read` returns for the profile, and how often the runtime emptied its buffer of events, in ms. The
         first attempt uses `flush_ms`, and all others use `_FLUSH_MS`."""
         attempt = 1
         while True:

@@ -112,9 +112,9 @@ class Trial:
     """The kind of thing that is measured, as a noun for messages."""
 
     def retake(self, block: Block) -> bool:
-        """Return whether this block waited so long for a CPU that it is to be measured again.
+        """Return whether this block waited so long for a CPU that it is measured again.
 
-        At most half of the protocol's number of blocks are retaken, and only within the time budget."""
+        At most half of the protocol's number of blocks are measured again, within the time budget."""
         again = (
             statistics.waited_too_long(block.waited)
             and self.retaken < self.protocol.blocks // 2
@@ -145,9 +145,7 @@ class Trial:
         return wall_s
 
     def ran_with(self, toolchain: Toolchain) -> dict[str, Any]:
-        """Return the versions of the tools, to be recorded with the measurement.
-
-        `runtime_digest` identifies the runtime, also where two runtimes have the same version."""
+        """Return the versions of the tools. `runtime_digest` tells runtimes of the same version apart."""
         return {
             "runtime": toolchain.runtime_version,
             "runtime_digest": toolchain.runtime_digest,
@@ -172,15 +170,13 @@ class Trial:
 
 @dataclass
 class _Slow(Trial):
-    """A trial whose process may start slowly; the start does not count towards the time budget."""
-
     def spent(self, block: Block, wall_s: float) -> float:
         return self.protocol.warmup_s + block.ns * block.iterations / 1e9
 
 
 @dataclass
 class ColdTrial(_Slow):
-    """A trial in which each call uses the next copy of the inputs, so that they are not in the caches."""
+    """A trial for `cache=cold`: each call uses the next copy of the inputs."""
 
     problem: str | None = None
     """The reason why the inputs cannot be rotated; None if they can."""
@@ -212,10 +208,9 @@ class LibraryTrial(_Slow):
 
 
 def rotated(resolver: Resolver, rotation: Rotation) -> tuple[bytes, tuple[str, ...]]:
-    """Return the module that calls a cold case with copies of its inputs, and the module's flags.
+    """Return the module that calls a cold case with copies of its inputs, and the compiler's flags.
 
-    The result is a pair: the MLIR text, and the compiler's flags. The flags are for this CPU, whatever the case's
-    target."""
+    The flags are for this CPU, whatever the case's target."""
     flags = TARGETS["llvm-cpu"].resolved_flags(resolver.host, resolver.syntax)
     return rotating_inputs.module(rotation).encode(), flags
 
@@ -229,15 +224,15 @@ def rotation_action(resolver: Resolver, case: Case) -> Action | None:
 
 
 def has_dispatches(chain: CaseState) -> bool:
-    """Return whether a case's module has dispatches; without any, the runtime refuses dispatch statistics."""
+    """Return whether a case's module has dispatches. Without any, the runtime refuses dispatch statistics."""
     compiled = chain["compile"].record
     return compiled is None or bool(compiled.facts.get("dispatches", True))
 
 
 def trial(executor: StageExecutor, chain: CaseState, made: Artifacts) -> Trial:
-    """Return the trial of a case; `made` has the case's code and inputs.
+    """Return the trial of a case, whose key of the stage `profile` must be known.
 
-    The key of the stage `profile` must be known."""
+    `made` has the case's code and inputs."""
     case, action, resolver = chain.case, chain["profile"].action, executor.resolver
     assert action is not None
     recipe = case.operation.recipes[-1]

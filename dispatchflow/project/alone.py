@@ -25,10 +25,9 @@ _ENDS = ("later_low_ns", "later_high_ns")
 
 
 def times(workspace: Workspace, chain: CaseState, program: Program) -> dict[int, Alone]:
-    """Return site number → time of the site when it runs alone, for the sites with such a time.
+    """Return site number → time of the site alone, from the newest row of its extracted module.
 
-    The time is from the newest row of the site's module with the case's target, device, threads and toolchain, and
-    with hot inputs. Nothing is extracted or measured here: without an earlier extraction the result is empty.
+    The row has the case's target, device, threads and toolchain, and hot inputs. Nothing is extracted or measured here.
 
     Raises:
         DamagedObject: an object was damaged or missing, and has been dropped with its records.

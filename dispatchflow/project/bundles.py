@@ -70,8 +70,8 @@ class Written:
 def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out: Path) -> Written:
     """Write the modules of a case's sites to `out`; sites with equal modules share a file.
 
-    `wanted` has the numbers of the sites; None means all. The case is compiled, and its sites are found, if that was
-    not done before. The files of an earlier bundle in `out` are replaced.
+    `wanted` has the numbers of the sites; None means all. The case is compiled first if necessary. The files of an
+    earlier bundle in `out` are replaced.
 
     Raises:
         SpecError: a library computes the case, `out` has other files, the program has no such site, or `replay=yes` is
@@ -108,10 +108,10 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
 
 
 def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: str | None = None) -> Captured:
-    """Return the operands and results of these sites of a case.
+    """Return the operands and results of these sites, captured in a call of the case.
 
-    They are captured in a call of the case, if that was not done before. `Captured.missing` has the reason for each
-    site that cannot be captured. `recipe` names the way to make the inputs of the call; None means the first recipe.
+    `Captured.missing` has the reason for each site that cannot be captured. `recipe` names the inputs of the call; None
+    means the first recipe.
 
     Raises:
         SpecError: `execution=5`, for example, is given, but no site is executed 5 times.
@@ -142,7 +142,7 @@ def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: 
 
 
 def check(out: Path) -> None:
-    """Check that a folder can receive a bundle: the folder is empty, missing, or has an earlier bundle.
+    """Check that a folder can receive a bundle: it is empty, missing, or has an earlier bundle.
 
     Raises:
         SpecError: the folder has other files, or is itself a file.
@@ -166,11 +166,10 @@ def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict
 
 
 def made_of(workspace: Workspace, case: Case, record: Record | None, what: str) -> Record:
-    """Return `record` if its action succeeded; otherwise raise an error.
+    """Return `record` if its action succeeded.
 
     Raises:
-        ToolError: the action failed (the message begins with `what`, such as `its sites`), or the record is None
-            because the case does not compile.
+        ToolError: the action failed, or there is no record; the message begins with `what`, such as `its sites`.
     """
     if record is not None and record.ok:
         return record
@@ -214,7 +213,7 @@ def _title(case: Case) -> str:
 
 
 def _place(out: Path, made: Bundle, files: Mapping[str, Path], workspace: Workspace, case: Case) -> None:
-    """Write the files of a bundle; the spec is last, because a folder with a spec counts as a bundle."""
+    """Write the files of a bundle; the spec is the last, because it marks the folder as a bundle."""
     texts = {bundle.README: bundle.readme(made), bundle.REPRO: bundle.repro(made), bundle.SPEC: bundle.spec(made)}
     texts = {**{file.name: file.text for file in case.tuning.files}, **texts}
     fresh, scratch = not out.exists(), None

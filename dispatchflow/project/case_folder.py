@@ -39,9 +39,7 @@ _OF_SITES = {"sites": "sites.json", "times": "site_times.json", "flow": "flow.ml
 def write(root: Path, store: Store, resolver: Resolver, chain: CaseState, sites: str | None = None) -> Path:
     """Write `build/CASE/` with the files of a case that are in the store, and return its path.
 
-    The files include module.mlir, module.vmfb, configurations.mlir, logs, inputs, expected results, case.txt and
-    repro.sh; for a user's module with wrong results, also these results; for a case with sites, also sites.json,
-    site_times.json and flow.mlirbc. If `sites` is given, its text is written to sites.txt."""
+    `sites` is the text of sites.txt, or None. docs/verification.md lists most of the files."""
     root = root.resolve()  # if `root` is a link, `..` in the links that it contains starts at the real folder
     folder = root / chain.case.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -160,7 +158,7 @@ def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
 
 
 def link(path: Path, to: Path) -> None:
-    """Make or update a link to an object; leave a file of the user unchanged."""
+    """Make or update a link to an object; a file of the user stays unchanged."""
     path.parent.mkdir(parents=True, exist_ok=True)
     wanted = os.path.relpath(to, path.parent)
     if path.is_symlink():
@@ -172,11 +170,10 @@ def link(path: Path, to: Path) -> None:
 
 
 def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
-    """Return name → a command line that a user can run, with the files in the case's folder as inputs.
+    """Return name → a command line that a user can run in the case's folder.
 
-    The names are `compile`, `run`, `benchmark` and `sites`. A library has no `compile`; `sites` exists only if the
-    times of the sites are known. The command `compile` must run in an empty directory, as in repro.sh: the compiler
-    writes module.vmfb to the working directory, but in the case's folder, module.vmfb is a link into the store."""
+    The names are `compile`, `run`, `benchmark` and `sites`. `compile` must run in an empty directory: it writes
+    module.vmfb, which is a link into the store in the case's folder."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
     program = case.operation
     operands = resolver.supplies.operands(program)
@@ -223,10 +220,9 @@ def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...
 
 
 def repro(chain: CaseState, resolver: Resolver) -> str:
-    """Return the text of repro.sh, which takes `compile`, `run`, `benchmark` or `sites` as its argument.
+    """Return the text of repro.sh, which takes `compile`, `run`, `benchmark` or `sites`.
 
-    With `run`, the script writes the results to again*.bin; a user can compare them with expected*.bin. With `sites`,
-    it writes calls.jsonl."""
+    `run` writes the results to again*.bin, and `sites` writes calls.jsonl."""
     lines = by_hand(chain, resolver)
     cpus = ",".join(map(str, chain.device.cpus))
     compare = 'cmp module.vmfb "$case/module.vmfb" || { trap - EXIT; echo "the new output is in $made" >&2; exit 1; }'

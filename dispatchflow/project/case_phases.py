@@ -57,9 +57,9 @@ class CasePhases:
         return self._kept(lambda executor, case, source: made.program_text(executor, case, source, kind))
 
     def dispatches(self) -> dict[str, tuple[str, int]]:
-        """Link the module of each dispatch in the view; return function → the path of its file, and its line.
+        """Link each dispatch's module, before code generation, in the view; return function → (path, line).
 
-        The modules are those before the compiler generates code. If the compile fails, the result is empty."""
+        If the compile fails, the result is empty."""
         places = dict[str, tuple[str, int]]()
         for name, digest in self._kept(made.dispatches).outputs.items():
             text = self.workspace.store.path(digest).read_text(encoding="utf-8", errors="replace")
@@ -85,7 +85,7 @@ class CasePhases:
         return normal_form.lines(text)
 
     def file(self, name: str) -> str:
-        """Return the path of an output in the view, relative to the directory of dodo.py."""
+        """Return the path of an output, relative to the directory of dodo.py."""
         return os.path.relpath(self._folder / name, self.workspace.root)
 
     @property
@@ -93,9 +93,9 @@ class CasePhases:
         return self.workspace.view_path / self.case.name / self.folder
 
     def _kept(self, make: Callable[..., Record]) -> Record:
-        """Return the record that `make` creates, after linking its outputs in the view.
+        """Return the record that `make` creates, and link its outputs in the view.
 
-        If an output is damaged or missing in the store, `make` is called again."""
+        If an output is damaged or missing, `make` is called again."""
         store = self.workspace.store
         for _ in range(_ATTEMPTS):
             record = make(self.workspace.executor, self.case, self.source)

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CaseSites:
-    """The sites of a case, with the data from which their rows are built."""
+    """The sites of a case, and the data for their rows."""
 
     case: str
     program: Program
@@ -50,9 +50,7 @@ class CaseSites:
         return sites.rows(self.case, self.program, self.times, self.ceilings, self.configurations, self.alone)
 
     def exceeds(self, margin: float) -> bool:
-        """Return whether any site is faster than a ceiling (the machine's highest rate) × `margin`.
-
-        If so, the recorded ceiling is too low."""
+        """Return whether a site is faster than a ceiling × `margin`; the recorded ceiling is then too low."""
         return any((row["percent_of_peak"] or 0.0) > 100 * margin for row in self.rows)
 
     @property
@@ -75,8 +73,7 @@ class CaseSites:
 def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
     """Return the sites of a case; None if they were not requested, or are not known.
 
-    If an object that this function reads is damaged or missing, a warning is logged and the result is None. The
-    object's records are deleted, so that the next run makes the object again."""
+    If an object is damaged, a warning is logged and the result is None; the next run makes the object again."""
     step = chain.sites
     if step is None or step.record is None or step.state != "made":
         return None

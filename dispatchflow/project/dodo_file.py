@@ -12,13 +12,13 @@ from typing import Any
 def namespace(dodo: Path) -> dict[str, Any]:
     """Return the names that the dodo file defines, with their values.
 
-    The file is executed a second time, because the user's tasks may be defined below the call of `main()`, from which
-    this function is called. In the second execution `main()` does nothing."""
+    The file is executed a second time, because tasks may be defined below the call of `main()`. This time `main()` does
+    nothing."""
     return runpy.run_path(str(dodo), run_name="dodo")
 
 
 def task_names(names: Mapping[str, Any]) -> list[str]:
-    """Return the names in a dodo file's namespace, `names`, that define the user's own tasks of doit."""
+    """Return the names that define the user's own tasks of doit."""
     return sorted(name for name, of in names.items() if name.startswith("task_") or hasattr(of, "create_doit_tasks"))
 
 
@@ -28,9 +28,7 @@ def config(names: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def default_words(names: Mapping[str, Any]) -> Sequence[str]:
-    """Return the words in `default_tasks`, which replace an empty command line.
-
-    If there are none, an empty command line selects everything."""
+    """Return the words in `default_tasks`, which replace an empty command line; none if it is not defined."""
     return config(names).get("default_tasks") or []
 
 

@@ -33,9 +33,9 @@ _LATE = "it has no module, because the compiler added its dispatch after all oth
 
 
 def reference_of(case: Case, given: Target | None) -> Target:
-    """Return the target with which a case's sites are compared.
+    """Return the target with which a case's sites are compared: `given`, or else llvm-cpu.
 
-    It is `given`, if that is not None; otherwise llvm-cpu, or vmvx for a case of llvm-cpu.
+    For a case of llvm-cpu, vmvx is the default.
 
     Raises:
         SpecError: the given target is the case's own.
@@ -51,14 +51,13 @@ def reference_of(case: Case, given: Target | None) -> Target:
 
 
 def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequence[int] | None) -> Located:
-    """Compare captured results of a case's sites with what a reference computes from the same operands.
+    """Compare a case's captured sites with what a reference computes from the same operands.
 
-    `wanted` has the numbers of the sites; None means all. The case is compiled and verified, and its sites are found
-    and captured, if that was not done before.
+    `wanted` has the numbers of the sites; None means all. The case is compiled, verified and captured first if
+    necessary.
 
     Raises:
-        SpecError: a library computes the case; the program has no such site; or `execution=5`, for example, is given,
-            but no site is executed 5 times.
+        SpecError: a library computes the case, the program has no such site, or no site has this `execution=`.
         ToolError: the case does not compile, nothing can be captured, or the reference has no device.
     """
     site_states.refuse_library(case)
@@ -93,10 +92,9 @@ def _located(
 
 
 def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]:
-    """Verify a case; return a pair: why its results are wrong, and the first recipe with wrong results.
+    """Verify a case; return why its results are wrong, and the first recipe with wrong results.
 
-    A recipe is a way to make inputs. Both values are None if no wrong result is known. If the inputs of the wrong
-    results do not come from a recipe, only the recipe is None."""
+    Both are None if no wrong result is known. A module with given inputs has no recipe."""
     device = workspace.device(case.target, case.threads)
     if device.absent is not None or workspace.settings.verify == "off":
         return None, None
@@ -112,7 +110,7 @@ def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class _Checking:
-    """Compares sites with the reference; `check`, called with a site's number, is thread-safe."""
+    """Compares sites with the reference; several threads may call `check`."""
 
     workspace: Workspace
     case: Case
@@ -136,9 +134,7 @@ class _Checking:
         return site_check.of_site(self.workspace.executor, number, operands, self._compiled(module), self.device)
 
     def _operands(self, number: int, module: int) -> Operands | str:
-        """Return the captured operands and results of site `number`, or the reason why they are unknown.
-
-        `module` is the number of the site's extracted module."""
+        """Return the captured operands and results of a site, or the reason why they are unknown."""
         values = self.captured.values[number]
         site = next(site for site in self.program.sites if site.number == number)
         sweep = extraction.sweep(self.program, self.extracted, module, [site], values)
@@ -165,7 +161,6 @@ class _Checking:
         )
 
     def _compiled(self, module: int) -> Record:
-        """Compile the module of a site for the reference target; return the record."""
         executor, supplies = self.workspace.executor, self.workspace.resolver.supplies
         made = self.modules.outputs
         path = executor.store.checked(made.get(extracting.plain(module), made[f"{module}.mlir"]))

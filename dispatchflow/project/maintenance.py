@@ -21,7 +21,7 @@ from dispatchflow.tools import releases
 
 
 def overview(workspace: Workspace) -> str:
-    """Return the text of `doit store`: the sizes of objects by kind, and of everything else in the store."""
+    """Return the text of `doit store`: the sizes of the objects by kind, and of the rest of the store."""
     store = workspace.store
     sizes = store.objects()
     objects = retention.tally(sizes, retention.kinds(sizes, store.records.held()))
@@ -42,7 +42,6 @@ def overview(workspace: Workspace) -> str:
 
 
 def _files_and_bytes(paths: Iterator[Path]) -> tuple[int, int]:
-    """Return (number of files, their bytes)."""
     found = []
     for path in paths:
         with suppress(FileNotFoundError):  # another run has removed it
@@ -53,15 +52,13 @@ def _files_and_bytes(paths: Iterator[Path]) -> tuple[int, int]:
 def clean(workspace: Workspace) -> str:
     """Run `doit store clean` and return its report.
 
-    A clean must not remove what a run needs. Therefore, unless `dry=yes` is given, this function waits until no run
-    uses the store, and then locks the store.
+    Without `dry=yes`, this function waits until no run uses the store, and locks the store.
 
     Raises:
-        StoreError: a run that uses the store started this clean, so each would wait for the other's end; or the
-            records are damaged, so that needed objects might be removed.
+        StoreError: a run that uses the store started this clean, so each would wait for the other's end; or the records
+            are damaged, so that needed objects might be removed.
         SpecError: with keep=referenced, there are no cases.
-        ToolchainError: with keep=referenced, an available toolchain does not run, so that the keys of its actions
-            cannot be computed.
+        ToolchainError: with keep=referenced, an available toolchain does not run, so that keys cannot be computed.
     """
     store, values = workspace.store, workspace.values
     dry = values.get("dry", False)
@@ -110,9 +107,7 @@ def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) 
 def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
     """Return the keys of the actions that the plan's cases need with any of the available toolchains.
 
-    These are the actions of stages, and those that make inputs and expected results, modules that rotate inputs
-    (`cache=cold`), sites, and calibration kernels. The times of these sites are kept for every protocol. The result
-    also has the keys of records that other commands made from the outputs of these actions, such as captures.
+    This includes the records of other commands, such as captures, and the times of sites under every protocol.
 
     Raises:
         SpecError: there are no cases.

@@ -38,9 +38,7 @@ def _file(name: str) -> str:
 
 
 def _database(name: str) -> str:
-    """Return the stamps (size, times, …) of a SQLite file and its WAL; every write changes one of them.
-
-    A reader may leave an empty WAL, which counts as absent."""
+    """Return the stamps (size, times, …) of a SQLite file and its WAL. An empty WAL counts as missing."""
     log = stamp(f"{name}-wal")
     return f"{stamp(name)} {ABSENT if log.split()[2:3] == ['0'] else log}"
 
@@ -132,9 +130,9 @@ _LOOK: dict[str, Callable[[str], str]] = {
 
 
 class Replay:
-    """The inputs (files, machine, …) on which one command line's answer depends, and the answer itself.
+    """The inputs on which one command line's answer depends, and the answer itself.
 
-    The constructor reads the inputs that all command lines have; `look` and `see` add further inputs."""
+    The constructor reads the inputs of all command lines; `look` and `see` add inputs."""
 
     def __init__(self, dodo: Path, words: Sequence[str], variables: Mapping[str, str], own: Sequence[str] = ()) -> None:
         """Read the inputs that all command lines have.
@@ -143,8 +141,7 @@ class Replay:
             dodo: path of dodo.py.
             words: the words of the command line.
             variables: the variables of the command line, name → value.
-            own: names of the user's task functions. They are an input, because `task_compile`, for example, changes
-                what the word `compile` means.
+            own: names of the user's task functions; they may change what a word such as `compile` means.
         """
         root = dodo.parent
         self._store = store_path(root).absolute()
@@ -177,19 +174,17 @@ class Replay:
             self.look(kind, name)
 
     def look(self, kind: str, name: str) -> str:
-        """Read the state of an input as a text, record this text, and return it.
+        """Read and record the state of an input, and return it as text.
 
         `kind` is a key of `_LOOK`, such as `file`; `name` is, for example, the file's path."""
         return self.see(kind, name, _LOOK[kind](name))
 
     def see(self, kind: str, name: str, value: str) -> str:
-        """Record `value` as an input's state, unless a state is recorded already; return the recorded one.
-
-        `kind` and `name` identify the input; see `look`."""
+        """Record `value` as an input's state, unless a state is recorded already; return the recorded one."""
         return self._seen.setdefault((kind, name), value)
 
     def answer_if_unchanged(self) -> tuple[int, str] | None:
-        """Return the earlier exit code and text, if no input has changed; otherwise None."""
+        """Return the earlier exit code and text; None if an input has changed."""
         with suppress(OSError, ValueError):  # no such answer
             digest, _, text = self._answer.read_text().partition("\n")
             if digest == digest_of(text.encode()):  # otherwise the file is damaged
@@ -203,7 +198,7 @@ class Replay:
         return (_LOOK[kind](name) if known is None else known) == value
 
     def keep(self, code: int, text: str) -> None:
-        """Keep the answer of a run that had nothing to do, unless the records have changed during the run."""
+        """Keep the answer of a run that had nothing to do, unless the records changed meanwhile."""
         kind, name = self._records
         if _LOOK[kind](name) != self._seen[self._records]:
             return

@@ -18,9 +18,9 @@ The tests that set it check no times (CONTRIBUTING.md). Measurements record in t
 
 
 def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Settings:
-    """Return the settings that the command line's variables, such as `verify=off`, request.
+    """Return the settings that variables such as `verify=off` request.
 
-    `values` is variable → value. `memory_bytes` is a tool's memory limit if `memory_limit` is not given."""
+    `memory_bytes` is a tool's memory limit if `memory_limit` is not given."""
     given = {
         "compile_s": "compile_limit",
         "run_s": "run_limit",

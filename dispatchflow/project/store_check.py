@@ -33,8 +33,8 @@ _Item = TypeVar("_Item")
 def check(workspace: Workspace) -> tuple[str, bool]:
     """Return the report of `doit store check`, and whether everything was sound.
 
-    Damaged objects are removed with their records, so that a run that needs them builds them again. A compile that
-    gives other bytes than before is reported, and its record stays."""
+    Damaged objects are removed with their records, so that the next run makes them again. A compile that gives other
+    bytes than before is only reported."""
     store, found = workspace.store, report.Findings()
     if problems := store.records.problems():  # nothing else is checked, because the records may all be wrong
         found.wrong += [f"{store.root / 'records.sqlite'}: {' '.join(problem.split())}" for problem in problems]
@@ -58,7 +58,7 @@ def _check_releases(store: Store, found: report.Findings) -> None:
 
 
 def _sample(items: Sequence[_Item], count: int | None) -> list[_Item]:
-    """Draw a random sample, so that repeated checks cover all items in the long run."""
+    """Draw a random sample; repeated checks then cover all items."""
     return list(items) if count is None else random.sample(items, min(count, len(items)))
 
 
@@ -98,9 +98,7 @@ def _check_objects(store: Store, count: int | None, found: report.Findings) -> N
 
 
 def _is_sound(store: Store, digest: Digest, of: str, found: report.Findings) -> bool:
-    """Return whether an object is sound; if not, add a line about it to `found.wrong`.
-
-    `of` says in this line what the object is, such as `compile of CASE`."""
+    """Return whether an object is sound; if not, add a line about `of` to `found.wrong`."""
     state = "damaged" if store.path(digest).exists() else "missing"
     try:
         store.checked(digest)
@@ -156,7 +154,6 @@ _ASKED = {"toolchain", "module", "flags", "environment"}
 
 
 def _read_by(record: Record) -> list[Digest]:
-    """Return the digests of the files that this compile reads."""
     return [record.ingredients["module"], *named_files(record.outputs).values()]
 
 

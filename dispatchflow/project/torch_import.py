@@ -39,9 +39,7 @@ class Imported:
 
 
 def source_of(word: str) -> tuple[Path, str]:
-    """Return (absolute path, function's name) for a text like `gpt.py:make`.
-
-    For the text `gpt.py`, which names no function, the function's name is `MAKE`.
+    """Return (absolute path, function's name) for a text such as `gpt.py:make`; the default is `MAKE`.
 
     Raises:
         SpecError: there is no such file, or it is no Python file.
@@ -60,12 +58,11 @@ def source_of(word: str) -> tuple[Path, str]:
 def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
     """Call `function` of a user's file, and write the PyTorch module that it returns.
 
-    The module is written as MLIR to `out`, its weights and arrays to files beside `out`. Earlier files are replaced
-    only at the end; after a failure they are unchanged.
+    The MLIR goes to `out`, weights and arrays to files beside it. After a failure, earlier files are unchanged.
 
     Raises:
-        SpecError: packages are missing, the function is missing or does not return a module with example arguments,
-            or `out` does not end in .mlir or cannot be written.
+        SpecError: packages are missing, the function is missing or does not return a module with example arguments, or
+            `out` does not end in .mlir or cannot be written.
         ToolError: the user's code fails, or the module cannot be exported.
     """
     if out.suffix != ".mlir":
@@ -91,7 +88,7 @@ def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
 
 
 def _moved(made: Path, out: Path) -> Path | None:
-    """Rename `made` to `out` with the suffix of `made`; return the new path, None if `made` is missing."""
+    """Rename `made` to `out`, keeping the suffix; return the new path, None if `made` is missing."""
     return made.replace(out.with_suffix(made.suffix)) if made.exists() else None
 
 

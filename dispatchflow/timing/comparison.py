@@ -87,9 +87,8 @@ def compare(
 def compare_apart(baseline_ns: Sequence[float], candidate_ns: Sequence[float], floor: float) -> Comparison:
     """Compare two series of block times in ns that were not measured in the same rounds.
 
-    The ratio is the ratio of the medians; its interval is computed from the ends of both medians' intervals. Unlike in
-    `compare`, no confidence is guaranteed, because the drift of the machine between the two measurements looks like a
-    difference. `floor` must cover the drift.
+    The ratio is that of the medians; its interval comes from the ends of both medians' intervals. No confidence is
+    guaranteed: `floor` must cover the drift of the machine.
 
     Raises:
         ValueError: one side has no blocks.
@@ -102,7 +101,6 @@ def compare_apart(baseline_ns: Sequence[float], candidate_ns: Sequence[float], f
 
 
 def _classify(ratio: float, interval: tuple[float, float] | None, rounds: int, floor: float) -> Comparison:
-    """Return the comparison of a ratio and its interval, with the verdict that follows from them."""
     if interval is None:
         return Comparison(ratio, None, None, rounds, "undecided")
     (low, high), margin = interval, max(MARGIN, floor)

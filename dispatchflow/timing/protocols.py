@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """The number of blocks that are measured for a case, and their durations.
+    """The number of blocks that are measured for a case, and their length.
 
-    A block is one benchmark process. A round has one block of each case that is not yet decided, in random order."""
+    A block is one benchmark process. A round has one block of each case, in random order, until the case is decided."""
 
     name: str
     version: int

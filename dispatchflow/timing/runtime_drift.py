@@ -90,7 +90,7 @@ class Judgement:
 
     @cached_property
     def unsound(self) -> bool:
-        """Whether results of a control are wrong with the new runtime, so that old verdicts do not count."""
+        """Whether a control's result is wrong with the new runtime; old verdicts then do not count."""
         return any((control.failure or "").startswith(UNSOUND) for control in self.controls)
 
     @property
@@ -99,10 +99,7 @@ class Judgement:
 
     @property
     def has_few_controls(self) -> bool:
-        """Whether more controls could change the judgement.
-
-        It is true if no control has moved (failed, or become faster or slower), and the judgement is unknown or has
-        fewer than `CONTROLS` controls."""
+        """Whether more controls could change the judgement."""
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
     def should_be_repeated(self, controls: int, run: str) -> bool:
@@ -113,9 +110,7 @@ class Judgement:
 
     @property
     def largest(self) -> Control:
-        """The control with the largest change.
-
-        A failure counts as the largest change; next come the changes with the verdict `faster` or `slower`."""
+        """The control with the largest change: first failures, then `faster` and `slower`, then the others."""
         return max(self.controls, key=lambda c: (c.moved, c.failure is not None, abs(log(c.comparison.ratio))))
 
     @property
@@ -155,6 +150,5 @@ def _control(fields: dict[str, Any]) -> Control:
 def name(one: str, other: str, device: Mapping[str, Any]) -> str:
     """Return the name under which the judgement on two runtimes is stored.
 
-    `one` and `other` are the digests of the runtimes; their order does not matter. `device` is the device's identity.
-    """
+    `one` and `other` are the digests of the runtimes, in any order; `device` is the device's identity."""
     return f"runtimes:{key_of('runtimes', {'runtimes': tuple(sorted((one, other))), 'device': device})}"

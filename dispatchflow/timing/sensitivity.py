@@ -39,10 +39,9 @@ class Sensitivity:
 
     @property
     def _weight(self) -> float:
-        """The weight of this estimate when it is the prior of a regression.
+        """The weight of this estimate as a prior: that of runs with an equal sum of squared deviations.
 
-        The prior counts as much as runs of equal weight. The weight of runs is the sum of the squared deviations of
-        their log(anchors' time) from its mean."""
+        The deviations are those of log(anchors' time) from its mean."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:
@@ -68,9 +67,8 @@ docs/measurement.md has the measurements."""
 def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
     """Return the distribution of the sensitivities of these cases, to use as a prior (empirical Bayes).
 
-    `first` is the prior without any cases; it counts as much as `_PRIOR_CASES` cases. A case is left out if its runs
-    weigh less than `first` (`_weight`), which means that the anchors' times hardly differ between them. The result has
-    the degrees of freedom of `first`, whatever the number of cases."""
+    `first` is the prior without any cases; it counts as much as `_PRIOR_CASES` cases. A case is left out if the
+    anchors' times hardly differ between its runs."""
     known = [runs for runs in cases if sum(x * x for x in _apart([x for x, _ in runs])) > first._weight]
     found = first
     for _ in range(_ROUNDS if known else 0):
@@ -87,8 +85,7 @@ def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
 class Felt:
     """The sensitivity of each case; a case is identified by the key of its measurements.
 
-    `measured` yields (key, log(anchors' time), log(case's time)) for each measurement. Each logarithm may have an
-    additive constant, as in `Runs`."""
+    `measured` yields (key, log(anchors' time), log(case's time)) for each measurement."""
 
     def __init__(self, measured: Iterable[tuple[str, float, float]], first: Sensitivity = PRIOR) -> None:
         self._runs: dict[str, list[tuple[float, float]]] = {}
@@ -97,10 +94,9 @@ class Felt:
         self._prior = prior(self._runs.values(), first)
 
     def by(self, key: str, now: tuple[float, float] | None = None) -> Sensitivity:
-        """Return the estimate for a case from its earlier runs and its current run, `now`.
+        """Return the estimate for the case with this `key`, from its earlier runs and its current run, `now`.
 
-        `key` is the key of the case's measurement. `now` is a pair as in `Runs`; None if there is no current run. The
-        estimate's `unusual`, the noise of the current run, is then 0."""
+        `now` is a pair as in `Runs`, or None."""
         earlier = self._runs.get(key, [])
         return self._prior.learned([*earlier, now]) if now else replace(self._prior.learned(earlier), unusual=0.0)
 

@@ -89,9 +89,8 @@ def widening(blocks_ns: Sequence[float]) -> float:
     """Return the factor by which an interval is widened because successive blocks are correlated.
 
     The factor is sqrt((1 + r) / (1 - r)), as for the mean of a first-order autoregressive series, where r is the
-    correlation of successive blocks' log(time). The factor is 1 if r is within its standard error of 0. An r that is
-    computed from n blocks is too low by (1 + 3 r) / n on average (Kendall 1954); this amount is added. r is limited to
-    0.9, because a few blocks do not suffice to estimate more."""
+    correlation of successive blocks' log(time). It is 1 if r is within its standard error of 0. The bias of r, (1 + 3
+    r) / n for n blocks, is corrected (Kendall 1954), and r is limited to 0.9."""
     logs = [log(ns) for ns in blocks_ns]
     count, mean = len(logs), sum(logs) / len(logs)
     apart = [value - mean for value in logs]
@@ -123,11 +122,9 @@ def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
 def at_confidence(interval_ns: Sequence[float], blocks: int, confidence: float) -> tuple[float, float]:
     """Convert a 95 % interval (low, middle, high) to the ends of an interval of a higher confidence.
 
-    In logarithms, the new interval is symmetric about the middle. Its half-width is the distance of the old interval's
-    farther end from the middle, times the ratio of Student's t quantiles for both confidences with `blocks` - 1 degrees
-    of freedom. The method assumes a distribution of log(time). Without one, the ends would have to be two of the
-    blocks, and between two of only nine blocks, no interval has a confidence of 99.9 %. The method uses the farther
-    end, because nine blocks are too few to determine each end. docs/measurement.md shows how often such intervals
+    In logarithms, the new interval is symmetric about the middle. Its half-width is that of the old interval's farther
+    end, times the ratio of Student's t quantiles with `blocks` - 1 degrees of freedom. This assumes a distribution of
+    log(time): two of nine blocks enclose no interval of 99.9 %. docs/measurement.md shows how often such intervals
     contain the true value."""
     low_ns, middle_ns, high_ns = interval_ns
     further = max(log(high_ns / middle_ns), log(middle_ns / low_ns))
@@ -172,7 +169,7 @@ def waited_too_long(waited: float | None) -> bool:
 def disturbed(blocks: int, count: int) -> bool:
     """Return whether more than a quarter of a measurement's blocks were disturbed.
 
-    The median is then unreliable. `blocks` is the number of disturbed blocks, and `count` the number of all blocks."""
+    `blocks` is the number of disturbed blocks, and `count` the number of all blocks."""
     return blocks > count / 4
 
 
