@@ -49,32 +49,31 @@ def _split(shape: Shape, score: float) -> tuple[float, float]:
 
 
 def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
-    """Return inputs in which each query has equal scores for some keys; the other keys get no weight.
-
-    The exponentials of the equal scores are 1, and those of the other scores are 0. The sum of the exponentials is then
-    the count of keys with equal scores, and a result is the mean of these keys' values, nearly all integers. A key that
-    is lost, doubled or wrongly included changes the result by at least about 1 / count.
-
-    Keys are 1 or -1 at each of `k1` places, times a power of two. Every fourth query, including the last, has equal
-    scores for all keys. Each other query has 1 or -1 at some places, and 0 elsewhere. The keys with the query's signs
-    at these places get equal scores: about 128 keys, or only a few keys for one of 16 queries. All keys have the same
-    number at the first place. It moves all scores of a query by 128 or -128, so that exponentials overflow or vanish if
-    the maximum is not subtracted. The scores of every eighth query, including the last, are moved by -2**20, or in f16
-    by as much as the type's range allows. A maximum that begins with a larger number shows, and so do products that
-    overflow in f16 before they are scaled. With a causal mask, the query's own key and the next key have the query's
-    signs. A mask hides one of eight keys from each query except the last one; for the last query, `rising` tests the
-    mask.
-
-    Values are 1 or -1. In every fourth column, or in the last of two or three, they are 1.5 or -1.5 plus a third of
-    the last digit of half a significand: 0101…01 in binary. With any smaller number of digits, all of these values
-    change in the same direction, and their mean changes.
-
-    If the type is wider than f16, neighboring values have different signs, and one value of each other column is
-    so large that the column's mean is between 4 and 8. The mean then shows a lost key, even one that is lost only from
-    the sum of the weights. Some kernels first divide the weights by their sum, and then add up values times the
-    rounded 1 / count. With equal values, all roundings of such a sum would have the same direction and add up to
-    count · u, which can be more than the effect of a lost key. With alternating signs, the roundings of two neighbors
-    cancel."""
+    """Return inputs in which each query has equal scores for some keys; the other keys get no weight."""
+    # The exponentials of the equal scores are 1, and those of the other scores are 0. The sum of the exponentials is
+    # then the count of keys with equal scores, and a result is the mean of these keys' values, nearly all integers. A
+    # key that is lost, doubled or wrongly included changes the result by at least about 1 / count.
+    #
+    # Keys are 1 or -1 at each of `k1` places, times a power of two. Every fourth query, including the last, has equal
+    # scores for all keys. Each other query has 1 or -1 at some places, and 0 elsewhere. The keys with the query's signs
+    # at these places get equal scores: about 128 keys, or only a few keys for one of 16 queries. All keys have the same
+    # number at the first place. It moves all scores of a query by 128 or -128, so that exponentials overflow or vanish
+    # if the maximum is not subtracted. The scores of every eighth query, including the last, are moved by -2**20, or in
+    # f16 by as much as the type's range allows. A maximum that begins with a larger number shows, and so do products
+    # that overflow in f16 before they are scaled. With a causal mask, the query's own key and the next key have the
+    # query's signs. A mask hides one of eight keys from each query except the last one; for the last query, `rising`
+    # tests the mask.
+    #
+    # Values are 1 or -1. In every fourth column, or in the last of two or three, they are 1.5 or -1.5 plus a third of
+    # the last digit of half a significand: 0101…01 in binary. With any smaller number of digits, all of these values
+    # change in the same direction, and their mean changes.
+    #
+    # If the type is wider than f16, neighboring values have different signs, and one value of each other column is so
+    # large that the column's mean is between 4 and 8. The mean then shows a lost key, even one that is lost only from
+    # the sum of the weights. Some kernels first divide the weights by their sum, and then add up values times the
+    # rounded 1 / count. With equal values, all roundings of such a sum would have the same direction and add up to
+    # count · u, which can be more than the effect of a lost key. With alternating signs, the roundings of two neighbors
+    # cancel.
     b, m, n, k1, k2, power, *_ = shape
     unit, step = 2.0 ** (power // 2), _GAP * 2.0 ** (power - power // 2)
     query, place, own = np.arange(m)[::-1, None], np.arange(k1 - 1), k2 - m + np.arange(m)
@@ -108,20 +107,19 @@ def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
 
 
 def rising(shape: Shape, element: ElementType) -> list[Array]:
-    """Return inputs in which the largest score so far rises many times along the keys.
-
-    When the largest score of a tile is larger than those of all earlier tiles, a kernel must rescale the sums of the
-    earlier tiles. The scores of up to about 1000 keys at random places rise from 0 to 2, the first ones faster. The
-    score of the last key is so high that its weight is about half of the sum, so that it matters even in a tile of its
-    own. Before each rise, the sums are already a visible part of the result, so that a wrong factor shows. The scores
-    of all other keys are -128.
-
-    For some keys the mask is -4 and the product of query and key is larger by 4, so that their scores stay the same.
-    For one of eight keys (at least for one key, if there are three or more) the product is 2048, and a mask of -8192
-    hides the key. All queries have the same mask, because they have the same products with the keys.
-
-    Values are 1 or -1. In every second column they are random; in the other columns the first keys have 1, and the
-    last ones have -1."""
+    """Return inputs in which the largest score so far rises many times along the keys."""
+    # When the largest score of a tile is larger than those of all earlier tiles, a kernel must rescale the sums of the
+    # earlier tiles. The scores of up to about 1000 keys at random places rise from 0 to 2, the first ones faster. The
+    # score of the last key is so high that its weight is about half of the sum, so that it matters even in a tile of
+    # its own. Before each rise, the sums are already a visible part of the result, so that a wrong factor shows. The
+    # scores of all other keys are -128.
+    #
+    # For some keys the mask is -4 and the product of query and key is larger by 4, so that their scores stay the same.
+    # For one of eight keys (at least for one key, if there are three or more) the product is 2048, and a mask of -8192
+    # hides the key. All queries have the same mask, because they have the same products with the keys.
+    #
+    # Values are 1 or -1. In every second column they are random; in the other columns the first keys have 1, and the
+    # last ones have -1.
     b, m, n, k1, k2, *_ = shape
     x, column = np.arange(k2) / k2, np.arange(n)
     finest = 2.0 ** (4 - element.digits)
@@ -151,16 +149,15 @@ def deviation(weights: Array, scores: Array) -> Array:
 
 
 def balanced(shape: Shape, turned: bool) -> list[Array]:
-    """Return inputs in which all keys have equal scores; each place adds 8 to a score or subtracts 8.
-
-    If a kernel does not read one place of a key, only the score of this key rises or falls. If the score rises, the key
-    gets nearly all the weight. Queries alternate in sign, so that a score that falls for one query rises for the next;
-    `turned` swaps the signs of the queries. If the kernel does not read one place of a query, the scores from which
-    this place subtracts 8 rise above the others.
-
-    A key's value in column j depends on the key's place j mod `k1`. It is 1 if this place adds 8 to the scores of the
-    first, third, … query (if `turned`, of the second, fourth, … query), and otherwise -1. All elements of a mask are
-    -8."""
+    """Return inputs in which all keys have equal scores; each place adds 8 to a score or subtracts 8."""
+    # If a kernel does not read one place of a key, only the score of this key rises or falls. If the score rises, the
+    # key gets nearly all the weight. Queries alternate in sign, so that a score that falls for one query rises for the
+    # next; `turned` swaps the signs of the queries. If the kernel does not read one place of a query, the scores from
+    # which this place subtracts 8 rise above the others.
+    #
+    # A key's value in column j depends on the key's place j mod `k1`. It is 1 if this place adds 8 to the scores of the
+    # first, third, … query (if `turned`, of the second, fourth, … query), and otherwise -1. All elements of a mask are
+    # -8.
     b, m, n, k1, k2, *_ = shape
     of_query, of_key = _split(shape, _STEP)
     signs = np.where(bits(0, (b, 1, k1)), 1.0, -1.0)
@@ -183,25 +180,24 @@ def _spread(size: int) -> Array:
 
 
 def peaked(shape: Shape, element: ElementType) -> list[Array]:
-    """Return inputs in which each query gives its weight to groups of four neighboring keys.
-
-    Every fourth query, counted from the last one, has all groups, and any other query has one. (With a single column
-    of values, the last query has one group.) The scores of the other groups are lower by 128 or more.
-
-    The scores of a group's first two keys are equal only if all digits are read. Most places are in pairs. The
-    products at the two places of a pair have different signs, and are about equal; their sum depends on the last
-    digits of the query and of the keys. Every second query has one such pair, and the others, which include the last
-    one, have up to 32 smaller ones; the other places of a query are 0. All changes by last digits, also those of a
-    mask, have the same direction, and the product at another place cancels them. In the next element of the batch, the
-    places are rotated.
-
-    If a query has one group, the scores of the group's last two keys are lower by 8, so that a wrong scale changes the
-    weights of these keys by much. If it has all groups, these scores are lower by 16 to 244
-    (in f16 by 28 to 256), by another number in each group, so that an exponential shows that does not vanish there.
-
-    The columns of the values alternate between three kinds. In the first kind all keys of a group have the same number,
-    which uses all digits of the type. In the second kind the first two keys have 1 and -1, and the last two have 0. In
-    the third kind the first two keys have 0, and the last two have 1024."""
+    """Return inputs in which each query gives its weight to groups of four neighboring keys."""
+    # Every fourth query, counted from the last one, has all groups, and any other query has one. (With a single column
+    # of values, the last query has one group.) The scores of the other groups are lower by 128 or more.
+    #
+    # The scores of a group's first two keys are equal only if all digits are read. Most places are in pairs. The
+    # products at the two places of a pair have different signs, and are about equal; their sum depends on the last
+    # digits of the query and of the keys. Every second query has one such pair, and the others, which include the last
+    # one, have up to 32 smaller ones; the other places of a query are 0. All changes by last digits, also those of a
+    # mask, have the same direction, and the product at another place cancels them. In the next element of the batch,
+    # the places are rotated.
+    #
+    # If a query has one group, the scores of the group's last two keys are lower by 8, so that a wrong scale changes
+    # the weights of these keys by much. If it has all groups, these scores are lower by 16 to 244 (in f16 by 28 to
+    # 256), by another number in each group, so that an exponential shows that does not vanish there.
+    #
+    # The columns of the values alternate between three kinds. In the first kind all keys of a group have the same
+    # number, which uses all digits of the type. In the second kind the first two keys have 1 and -1, and the last two
+    # have 0. In the third kind the first two keys have 0, and the last two have 1024.
     b, m, n, k1, k2, *_ = shape
     key, group, groups, query = np.arange(k2), np.arange(k2) // 4, max(k2 // 4, 1), np.arange(m)[::-1] + (n == 1)
     seen = np.maximum((shape.last + 1) // 4, 1)

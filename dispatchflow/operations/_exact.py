@@ -66,13 +66,12 @@ class ExactRange(NamedTuple):
 
 
 def exact_range(operation: Operation) -> ExactRange:
-    """Return the limits of the exact inputs, which are integers from -r to r.
-
-    r is the largest of 3, 2 and 1 with which a sum is exact if all its terms are nonzero; if there is none, r is 1. A
-    small r is better than terms that are zero, because a lost term is noticed only if it is not zero. If the result is
-    narrower than the accumulator, r is also small enough for the result's type to represent most sums exactly, if such
-    an r exists. The number of nonzero terms follows benchdnn (oneDNN, tests/benchdnn/matmul), except that exactly
-    `safe` terms of each result are nonzero: as many as are exact."""
+    """Return the limits of the exact inputs, which are integers from -r to r."""
+    # r is the largest of 3, 2 and 1 with which a sum is exact if all its terms are nonzero; if there is none, r is 1. A
+    # small r is better than terms that are zero, because a lost term is noticed only if it is not zero. If the result
+    # is narrower than the accumulator, r is also small enough for the result's type to represent most sums exactly, if
+    # such an r exists. The number of nonzero terms follows benchdnn (oneDNN, tests/benchdnn/matmul), except that
+    # exactly `safe` terms of each result are nonzero: as many as are exact.
     accumulator, terms = operation.types.accumulator, operation.terms
     room, factors, addends = 2**accumulator.digits, operation.factors, operation.addends
     for r in (3, 2, 1):
@@ -107,14 +106,13 @@ class Thinning(NamedTuple):
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
-    """Return a `Thinning` for each set of exact inputs; () if no operand may have the needed zeros.
-
-    If all terms may be nonzero, there is one set. There are two if clipping or rounding of the results may hide an
-    error in one set. Otherwise there are as many sets as are needed for each element of each operand to contribute to a
-    result in at least one set, but at most `_SETS`.
-
-    If one of two factors has zeros, an element of the other factor contributes only to results whose term with this
-    element is not zero. Therefore some sets have zeros in one factor, and some in the other."""
+    """Return a `Thinning` for each set of exact inputs; () if no operand may have the needed zeros."""
+    # If all terms may be nonzero, there is one set. There are two if clipping or rounding of the results may hide an
+    # error in one set. Otherwise there are as many sets as are needed for each element of each operand to contribute to
+    # a result in at least one set, but at most `_SETS`.
+    #
+    # If one of two factors has zeros, an element of the other factor contributes only to results whose term with this
+    # element is not zero. Therefore some sets have zeros in one factor, and some in the other.
     operands, safe, terms = operation.operands(), exact_range(operation).safe, operation.terms
     if terms <= safe:
         # Clipping or rounding may hide an element in one set, if few results use it or if sums are large. Then there

@@ -95,16 +95,15 @@ def library_call(library: Library, kind: str, x: str) -> str:
 
 
 def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
-    """Return arguments spread over a float type's exponents, from the smallest to the largest.
-
-    Some arguments are points at which implementations change their formula or range: 0, subnormal numbers, multiples of
-    ln(2) / 2, infinities. For silu and gelu there is no -infinity, because their formulas give NaN for it.
-
-    Let x be the smallest number for which exp(x) overflows. For `exp`, most arguments are at most 4·x; every eighth one
-    is larger. For all functions, an argument whose magnitude is within 2 % of x is replaced by 1 or -1.
-
-    `raw` has random 64-bit integers and `signs` has the arguments' signs (1 or -1), both in the shape of the returned
-    array."""
+    """Return arguments spread over a float type's exponents, from the smallest to the largest."""
+    # Some arguments are points at which implementations change their formula or range: 0, subnormal numbers, multiples
+    # of ln(2) / 2, infinities. For silu and gelu there is no -infinity, because their formulas give NaN for it.
+    #
+    # Let x be the smallest number for which exp(x) overflows. For `exp`, most arguments are at most 4·x; every eighth
+    # one is larger. For all functions, an argument whose magnitude is within 2 % of x is replaced by 1 or -1.
+    #
+    # `raw` has random 64-bit integers and `signs` has the arguments' signs (1 or -1), both in the shape of the returned
+    # array.
     import numpy as np
 
     from dispatchflow.operations._random import below
@@ -146,12 +145,11 @@ def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
 
 
 def gelu_error(x: Array, of_x: Array, unit: float) -> Array:
-    """Return a bound on the error of gelu(x) if x has an error of at most `of_x`; `unit` is 2**-digits.
-
-    The slope of gelu is less than 1.13. Rounding errors inside gelu are relative to x, and not to the result, because
-    1 + erf cancels for negative x. For x > 9, erf is 1 in every type, so that gelu is x. For x < -9, a kernel that
-    uses erf returns 0, because erf is -1 there. A kernel that uses erfc returns about the exact value, which is between
-    0 and -exp(-x² / 2) / 2."""
+    """Return a bound on the error of gelu(x) if x has an error of at most `of_x`; `unit` is 2**-digits."""
+    # The slope of gelu is less than 1.13. Rounding errors inside gelu are relative to x, and not to the result, because
+    # 1 + erf cancels for negative x. For x > 9, erf is 1 in every type, so that gelu is x. For x < -9, a kernel that
+    # uses erf returns 0, because erf is -1 there. A kernel that uses erfc returns about the exact value, which is
+    # between 0 and -exp(-x² / 2) / 2.
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS

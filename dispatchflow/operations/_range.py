@@ -43,13 +43,11 @@ def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
 
 
 def spans(operation: Operation) -> list[Span]:
-    """Return, for each operand of `exact`, the range of the exponents by which its lines are scaled.
-
-    Each line is multiplied by a power of two in this range; (0, 0) means that the operand is not scaled. All terms of a
-    result come from one line of each operand, so the result is multiplied by these lines' powers. The ranges are so
-    small that the result is normal and finite in the accumulator and in its own type. No operand is scaled if the
-    operation adds another operand to a sum, or clips the sum (as a relu does).
-    """
+    """Return, for each operand of `exact`, the range of the exponents by which its lines are scaled."""
+    # Each line is multiplied by a power of two in this range; (0, 0) means that the operand is not scaled. All terms of
+    # a result come from one line of each operand, so the result is multiplied by these lines' powers. The ranges are so
+    # small that the result is normal and finite in the accumulator and in its own type. No operand is scaled if the
+    # operation adds another operand to a sum, or clips the sum (as a relu does).
     operands, types, numbers = operation.operands(), operation.types, exact_range(operation)
     found, scaled = [(0, 0)] * len(operands), [i for i, operand in enumerate(operands) if operand.lines]
     if operation.addends or operation.clips or not types.accumulator.is_float:
@@ -107,15 +105,14 @@ def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
 
 
 def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
-    """Return integers whose magnitudes are in the upper half of the type's range.
-
-    The first, third, fifth, … lines are negative. If the epilogue clips negative sums, all lines are negative,
-    so that products are positive. Unsigned integers are never negative.
-
-    If the result has at least twice the operand's bits, the second half of each negative line consists of the type's
-    lowest number; this half begins at an even position. The sum of two adjacent products of lowest numbers overflows an
-    integer with twice the operand's bits. If the result has less than twice the operand's bits, all elements of the
-    first operand are odd, because products of even numbers may wrap to 0 (6 · 8 in i4)."""
+    """Return integers whose magnitudes are in the upper half of the type's range."""
+    # The first, third, fifth, … lines are negative. If the epilogue clips negative sums, all lines are negative, so
+    # that products are positive. Unsigned integers are never negative.
+    #
+    # If the result has at least twice the operand's bits, the second half of each negative line consists of the type's
+    # lowest number; this half begins at an even position. The sum of two adjacent products of lowest numbers overflows
+    # an integer with twice the operand's bits. If the result has less than twice the operand's bits, all elements of
+    # the first operand are odd, because products of even numbers may wrap to 0 (6 · 8 in i4).
     element, shape = operand.type.element, operand.type.shape
     half, doubles = 2 ** (element.digits - 1), 2 * element.bits <= operation.types.result.bits
     odd = operation.multiplies and not doubles and operand == operation.operands()[0]
@@ -132,15 +129,14 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
 
 
 def near_ends(values: Array, random: Array | None, operand: Operand, operation: Operation) -> Array:
-    """Return the small integers `values` of an operand, moved near the ends of the accumulator's range.
-
-    The operand is added to sums. Some of these additions then wrap, and a kernel whose additions saturate gives another
-    result. The first integer is near the end that has the sign of the first sum (see `one_sided`); each other integer
-    is near the end that has its own sign. An operand whose type is not the accumulator's is not changed.
-
-    If the epilogue clips negative sums, a sum that wraps becomes 0 and shows no other error. Then only few integers are
-    moved, all to the upper end: every third one, if it is positive in the recipe `random`, whose inputs show the other
-    errors. The argument `random` is the operand in that recipe; it is None if the epilogue does not clip."""
+    """Return the small integers `values` of an operand, moved near the ends of the accumulator's range."""
+    # The operand is added to sums. Some of these additions then wrap, and a kernel whose additions saturate gives
+    # another result. The first integer is near the end that has the sign of the first sum (see `one_sided`); each other
+    # integer is near the end that has its own sign. An operand whose type is not the accumulator's is not changed.
+    #
+    # If the epilogue clips negative sums, a sum that wraps becomes 0 and shows no other error. Then only few integers
+    # are moved, all to the upper end: every third one, if it is positive in the recipe `random`, whose inputs show the
+    # other errors. The argument `random` is the operand in that recipe; it is None if the epilogue does not clip.
     element, factors = operand.type.element, operation.signature.operands[:2]
     if element is not operation.types.accumulator:
         return values
@@ -153,12 +149,12 @@ def near_ends(values: Array, random: Array | None, operand: Operand, operation: 
 
 
 def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:
-    """Return the negative numbers `values`, but with every third line moved to the type's lowest numbers.
-
-    The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest number,
-    and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest number of a
-    moved line is then lower than nearly any number with which a wrong kernel may begin a maximum. `unit` may be an
-    array with a number for each line; if this number is infinite, all numbers of a moved line become the lowest one."""
+    """Return the negative numbers `values`, but with every third line moved to the type's lowest numbers."""
+    # The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest
+    # number, and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest
+    # number of a moved line is then lower than nearly any number with which a wrong kernel may begin a maximum. `unit`
+    # may be an array with a number for each line; if this number is infinite, all numbers of a moved line become the
+    # lowest one.
     lowest, step = -(2.0**element.digits), 1.0
     if element.is_float:
         info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]

@@ -163,14 +163,13 @@ class Attention(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return the bound Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
-
-        The unit roundoff of the accumulator is u. The unit roundoff of the operands' type is w; scaled queries and
-        weights may be rounded to this type. The relative error of an exponential is ρ, and that of 1 / Σ exponentials
-        is δ. The mean of ρ uses the weights of the keys.
-
-        The error of a score is ((growth + 2) · u + 2 · w) · Σ|terms|. This error plus (2·below + 2·ULPS) · u is ρ, as
-        in softmax, where `below` is (largest score - score). ULPS counts twice because partial results are rescaled."""
+        """Return the bound Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w)."""
+        # The unit roundoff of the accumulator is u. The unit roundoff of the operands' type is w; scaled queries and
+        # weights may be rounded to this type. The relative error of an exponential is ρ, and that of 1 / Σ exponentials
+        # is δ. The mean of ρ uses the weights of the keys.
+        #
+        # The error of a score is ((growth + 2) · u + 2 · w) · Σ|terms|. This error plus (2·below + 2·ULPS) · u is ρ, as
+        # in softmax, where `below` is (largest score - score). ULPS counts twice because partial results are rescaled.
         from dispatchflow.operations._numeric import ULPS
 
         unit, own = self.signature.accumulator.unit, self.signature.operands[0].unit

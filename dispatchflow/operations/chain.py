@@ -50,14 +50,13 @@ class Chain(Operation):
         return self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipe `wide`: each result is a sum of four products a · b · c.
-
-        The recipe detects operands that are read with too few digits (docs/verification.md). Each column of the second
-        factor has one nonzero number, and each column of the third factor has four. In each product a · b · c, one
-        number uses its full significand, and the other two are 1 or -1. This number is a for the first index along
-        `k`, b for the second, c for the third, a for the fourth, and so on.
-
-        If the first product is rounded to a narrower type, half of the columns are changed by `_to_round`."""
+        """Return the inputs of the recipe `wide`: each result is a sum of four products a · b · c."""
+        # The recipe detects operands that are read with too few digits (docs/verification.md). Each column of the
+        # second factor has one nonzero number, and each column of the third factor has four. In each product a · b · c,
+        # one number uses its full significand, and the other two are 1 or -1. This number is a for the first index
+        # along `k`, b for the second, c for the third, a for the fourth, and so on.
+        #
+        # If the first product is rounded to a narrower type, half of the columns are changed by `_to_round`.
         if recipe != "wide":
             return None
         import numpy as np
@@ -81,15 +80,14 @@ class Chain(Operation):
         return [first, second, third]
 
     def _to_round(self, second: Array, third: Array) -> None:
-        """Change half of the columns of the second factor, so that values of the first product need rounding.
-
-        The last four of eight columns are changed, in pairs. Each changed column gets a second nonzero number. The
-        first product then has x + d in the first column of a pair, and y - d in the second column. The narrower type
-        represents x and y, which in most columns have all its digits; d is less than half of a unit in their last
-        place. Rounding to nearest gives x and y; truncation gives a wrong number for x + d or for y - d.
-
-        The third factor is changed too: it multiplies both columns of a pair by the same number, so that d cancels.
-        Therefore the reference, which does not round the first product, gives the same sum."""
+        """Change half of the columns of the second factor, so that values of the first product need rounding."""
+        # The last four of eight columns are changed, in pairs. Each changed column gets a second nonzero number. The
+        # first product then has x + d in the first column of a pair, and y - d in the second column. The narrower type
+        # represents x and y, which in most columns have all its digits; d is less than half of a unit in their last
+        # place. Rounding to nearest gives x and y; truncation gives a wrong number for x + d or for y - d.
+        #
+        # The third factor is changed too: it multiplies both columns of a pair by the same number, so that d cancels.
+        # Therefore the reference, which does not round the first product, gives the same sum.
         import numpy as np
 
         from dispatchflow.operations._random import full, stream

@@ -60,21 +60,20 @@ class Elementwise(Operation):
         return not self._curved and super().compares_bits(recipe)
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipes `exact` and `far` (docs/verification.md).
-
-        `exact`: integers of magnitude 1 to 15 with both signs. Floating-point numbers are multiplied by powers of two
-        over the type's range, so that a clamp or a flush to 0 changes the result. The two operands of one result are
-        multiplied by the same power. For `mul`, only one of the two is multiplied: the first and the second
-        alternately. For sums and products of integers this method returns None, because `verification.inputs` makes
-        their operands.
-
-        For `relu` and `max`, the signs in `exact` depend on the signs in `random`, so that an element that is read as 0
-        changes a result of one of these recipes. Each argument of `relu` has the opposite of its sign in `random`, so
-        that it is positive in one recipe. The two arguments of `max` are negative if one of them is positive in
-        `random`; if both are negative there, their signs are random.
-
-        `far`: arguments of functions such as `exp`, over all exponents of the type; see `_functions.far`. Each argument
-        has the opposite of its sign in `random`."""
+        """Return the inputs of the recipes `exact` and `far` (docs/verification.md)."""
+        # `exact`: integers of magnitude 1 to 15 with both signs. Floating-point numbers are multiplied by powers of two
+        # over the type's range, so that a clamp or a flush to 0 changes the result. The two operands of one result are
+        # multiplied by the same power. For `mul`, only one of the two is multiplied: the first and the second
+        # alternately. For sums and products of integers this method returns None, because `verification.inputs` makes
+        # their operands.
+        #
+        # For `relu` and `max`, the signs in `exact` depend on the signs in `random`, so that an element that is read as
+        # 0 changes a result of one of these recipes. Each argument of `relu` has the opposite of its sign in `random`,
+        # so that it is positive in one recipe. The two arguments of `max` are negative if one of them is positive in
+        # `random`; if both are negative there, their signs are random.
+        #
+        # `far`: arguments of functions such as `exp`, over all exponents of the type; see `_functions.far`. Each
+        # argument has the opposite of its sign in `random`.
         import numpy as np
 
         from dispatchflow.operations._random import below, negative, stream

@@ -68,36 +68,35 @@ class Norm(Operation):
         return min(8 if self._layer else 4, self.sizes[1])
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of a recipe (docs/verification.md).
-
-        `counted`: nearly all elements of a row have the distance 2**-8 from the row's mean, half of them above and half
-        below. The squares of the distances are equal powers of two, so that the sums for mean and variance are exact in
-        any order. If one of n squares is lost or doubled, or if n - 1 is used for n, the variance changes by 1 / n of
-        its value, and the result by 1 / 3n of its value. The variance is about 2·ε, so that a wrong or missing ε
-        changes the result. For `layer`, the mean is 2**-12, a sixteenth of the distance, so that x - mean is exact even
-        if a device's quotient sum / n is not exact. If n is odd, one element is twice as far above the mean. Two
-        elements above the mean and two below it are up to twice as far from it, so that a variance that loses digits
-        changes the result. These four distances have as many digits as exact sums permit. One row
-        of 16 is 16 times smaller, so that the variance is about ε / 128, and one of eight is larger, so that the
-        variance is about 1 or 256. In a single column of `rms`, the elements have all their digits: they are about √ε,
-        so that a lost digit changes the result.
-
-        `shifted`: all elements of a row are the same power of two, except two near its end, one above and one below it.
-        One unit in the last place of the mean of squares is then at least 8 times the variance (less in short rows of
-        f16). Therefore a variance that is computed as the mean of squares minus the square of the mean is wrong, in
-        whatever order the squares are added. Sums of equal powers of two are exact in any order, and the two other
-        elements cause few roundings. In every fourth row, all elements are 1, so that the variance is 0.
-
-        `few`: four elements of a row (eight for `layer`) have all digits of their type, and all others are 0, so that
-        no sum is long. The first two cancel each other, so that the mean μ is small. Each zero adds μ² to the sum of
-        squares. All of these together are a negligible part of the variance, and are in the bound. A mean that loses
-        digits changes the results of the elements that are 0. For `layer`, the three large elements of a long row are
-        near its end. For each zero after them, a kernel that updates a running mean adds the square of that mean to its
-        sum; of many such additions, rounding would lose a part.
-
-        In `shifted` and `few`, three of four rows are scaled to the largest numbers of their type, so that squares
-        overflow narrower types. In most rows of `shifted`, the distances from the mean are much smaller than the
-        numbers. Therefore every third row is one of `few`, in which the distances are as large as the numbers."""
+        """Return the inputs of a recipe (docs/verification.md)."""
+        # `counted`: nearly all elements of a row have the distance 2**-8 from the row's mean, half of them above and
+        # half below. The squares of the distances are equal powers of two, so that the sums for mean and variance are
+        # exact in any order. If one of n squares is lost or doubled, or if n - 1 is used for n, the variance changes by
+        # 1 / n of its value, and the result by 1 / 3n of its value. The variance is about 2·ε, so that a wrong or
+        # missing ε changes the result. For `layer`, the mean is 2**-12, a sixteenth of the distance, so that x - mean
+        # is exact even if a device's quotient sum / n is not exact. If n is odd, one element is twice as far above the
+        # mean. Two elements above the mean and two below it are up to twice as far from it, so that a variance that
+        # loses digits changes the result. These four distances have as many digits as exact sums permit. One row of 16
+        # is 16 times smaller, so that the variance is about ε / 128, and one of eight is larger, so that the variance
+        # is about 1 or 256. In a single column of `rms`, the elements have all their digits: they are about √ε, so that
+        # a lost digit changes the result.
+        #
+        # `shifted`: all elements of a row are the same power of two, except two near its end, one above and one below
+        # it. One unit in the last place of the mean of squares is then at least 8 times the variance (less in short
+        # rows of f16). Therefore a variance that is computed as the mean of squares minus the square of the mean is
+        # wrong, in whatever order the squares are added. Sums of equal powers of two are exact in any order, and the
+        # two other elements cause few roundings. In every fourth row, all elements are 1, so that the variance is 0.
+        #
+        # `few`: four elements of a row (eight for `layer`) have all digits of their type, and all others are 0, so that
+        # no sum is long. The first two cancel each other, so that the mean μ is small. Each zero adds μ² to the sum of
+        # squares. All of these together are a negligible part of the variance, and are in the bound. A mean that loses
+        # digits changes the results of the elements that are 0. For `layer`, the three large elements of a long row are
+        # near its end. For each zero after them, a kernel that updates a running mean adds the square of that mean to
+        # its sum; of many such additions, rounding would lose a part.
+        #
+        # In `shifted` and `few`, three of four rows are scaled to the largest numbers of their type, so that squares
+        # overflow narrower types. In most rows of `shifted`, the distances from the mean are much smaller than the
+        # numbers. Therefore every third row is one of `few`, in which the distances are as large as the numbers.
         if recipe == "random":
             return None
         import numpy as np
@@ -199,13 +198,13 @@ class Norm(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error: the errors of all steps, propagated from the mean to the result.
-
-        Here u is the accumulator's unit roundoff. Mean μ, a sum and a quotient: δμ = max(growth + 1, ULPS) · u ·
-        mean|x|. `growth` requires terms with both signs, as in the recipe `random`. In `shifted` all terms have one
-        sign, but only two of them cause roundings. Difference d = x - μ: δd = δμ + u·|d|. Variance v, a sum of positive
-        terms: δv = mean(2·|d|·δd + δd²) + (drift + 2u) · (v + ε). With t = δv / (v + ε), 1/√(v + ε) may be 1/√(1-t)
-        times too large, and at most √((v + ε)/ε) times; computing the root adds a relative error of ULPS · u."""
+        """Return a bound on the error: the errors of all steps, propagated from the mean to the result."""
+        # Here u is the accumulator's unit roundoff. Mean μ, a sum and a quotient: δμ = max(growth + 1, ULPS) · u ·
+        # mean|x|. `growth` requires terms with both signs, as in the recipe `random`. In `shifted` all terms have one
+        # sign, but only two of them cause roundings. Difference d = x - μ: δd = δμ + u·|d|. Variance v, a sum of
+        # positive terms: δv = mean(2·|d|·δd + δd²) + (drift + 2u) · (v + ε). With t = δv / (v + ε), 1/√(v + ε) may be
+        # 1/√(1-t) times too large, and at most √((v + ε)/ε) times; computing the root adds a relative error of ULPS ·
+        # u.
         return self._error(operands, self.sizes[1], 0.0)
 
     def _error(self, operands: Sequence[Array], terms: int, rest: Array | float) -> Array:
@@ -230,15 +229,14 @@ class Norm(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`, or a smaller bound for the recipe `counted` and for rows with few terms.
-
-        For `counted` the bound is 4·ULPS·u·|scale·(x − mean)/root| + u·|result|. The first term is for the roundings of
-        means, root and quotients. The sums of these inputs have almost no rounding errors, except in a kernel that
-        updates a running mean.
-
-        In a row of `few`, all but `_terms` elements are 0. These zeros add nothing to the sum for the mean, and at most
-        n·μ² to the sum of squares. The bound is that for `_terms` terms, with an additional error of at most n·μ² in
-        the sum of squares."""
+        """Return the bound `error`, or a smaller bound for the recipe `counted` and for rows with few terms."""
+        # For `counted` the bound is 4·ULPS·u·|scale·(x − mean)/root| + u·|result|. The first term is for the roundings
+        # of means, root and quotients. The sums of these inputs have almost no rounding errors, except in a kernel that
+        # updates a running mean.
+        #
+        # In a row of `few`, all but `_terms` elements are 0. These zeros add nothing to the sum for the mean, and at
+        # most n·μ² to the sum of squares. The bound is that for `_terms` terms, with an additional error of at most
+        # n·μ² in the sum of squares.
         import numpy as np
 
         if recipe == "counted":

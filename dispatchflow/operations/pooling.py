@@ -51,14 +51,14 @@ class Pooling(Window):
         return self.option("kind") == "sum" and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipes `exact` and `wide` (docs/verification.md).
-
-        `exact`, for `max`: integers in -100 … -1. A kernel that begins a maximum with 0, or pads with 0, gives too
-        large results. In every third channel the numbers are among the 100 lowest numbers of the type; in every second
-        of these channels, all are the lowest number. A maximum that begins with any higher number is then wrong.
-
-        `wide`, for `sum`: numbers that use the full significand, and zeros. The numbers are so far apart that no window
-        has two of them."""
+        """Return the inputs of the recipes `exact` and `wide` (docs/verification.md)."""
+        # `exact`, for `max`: integers in -100 … -1. A kernel that begins a maximum with 0, or pads with 0, gives too
+        # large results. In every third channel the numbers are among the 100 lowest numbers of the type; in every
+        # second of these channels, all are the lowest number. A maximum that begins with any higher number is then
+        # wrong.
+        #
+        # `wide`, for `sum`: numbers that use the full significand, and zeros. The numbers are so far apart that no
+        # window has two of them.
         if recipe == "random" or (recipe == "exact" and self.option("kind") == "sum"):
             return None
         import numpy as np

@@ -51,13 +51,12 @@ class Reduction(Operation):
         return self.option("kind") == "sum" and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return inputs of the recipe `exact` for `max`: -2, except one larger element in each line.
-
-        A line is the elements that are reduced to one result, such as a row. For integers the larger element is -1; for
-        floats it differs from -2 only in the last digit of the type. The larger element is the last one in the
-        first line, and is at other positions in the next lines. A kernel that begins a maximum with 0, or pads with 0,
-        gives too large results. Every third line has the type's lowest number in place of -2, and the next higher
-        number as its larger element. There, a maximum that begins with any higher number is wrong."""
+        """Return inputs of the recipe `exact` for `max`: -2, except one larger element in each line."""
+        # A line is the elements that are reduced to one result, such as a row. For integers the larger element is -1;
+        # for floats it differs from -2 only in the last digit of the type. The larger element is the last one in the
+        # first line, and is at other positions in the next lines. A kernel that begins a maximum with 0, or pads with
+        # 0, gives too large results. Every third line has the type's lowest number in place of -2, and the next higher
+        # number as its larger element. There, a maximum that begins with any higher number is wrong.
         if recipe != "exact" or self.option("kind") == "sum":
             return None
         import numpy as np

@@ -40,37 +40,37 @@ class Softmax(Operation):
         return ("counted", *single, "peaked", *rising, "random")
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of a recipe.
-
-        `counted`: in each row some elements are equal, and all others are so low that their exponentials are zero. The
-        exponentials of the equal elements are ones. Their sum is the number of these elements (count), exactly and in
-        any order of summation, and a result is 1 / count or 0. A term that is lost or doubled changes a result by
-        1 / count of the result.
-
-        All elements of a row are equal if the result's type distinguishes 1 / count from 1 / (count + 1). Otherwise
-        only every second element (or every third, …) is equal, so that the type distinguishes these numbers, and the
-        next row has its equal elements elsewhere. One of eight rows has a single largest element, so that a maximum
-        that leaves out an element is detected. The equal elements are 128 or -128, the others lower by 256. If the
-        maximum is not subtracted, or includes a zero of padding, exponentials overflow or vanish in f32 and f16. In
-        every third row, the equal elements have magnitudes of 2**14 or more. A single largest element is near the
-        lowest numbers of the type (`_low`), so that a maximum that begins with a wrong number is detected.
-
-        If count is a power of two, 1 / count has a single digit, and an inverse with few digits would not be detected.
-        Therefore one element of such a row is changed: it becomes unequal if all were equal, otherwise equal. With
-        fewer than eight rows, an element that becomes unequal is the row's largest in `single`. If sums are in f16,
-        only every second row is changed, because a term with half of its weight shows only if count is a power of two.
-
-        `single`: each row has a single largest element. In the first row and every second one after it, all elements
-        are near the lowest numbers of the type (`_low`). In the others, the largest is 2**14 or more, and all others
-        are lower by 256. In the first row the largest is the last element. A maximum without the last tile is then
-        wrong, and so is an online softmax whose last tile does not rescale the sum.
-
-        `peaked`: one element of a row is 128, its neighbor is larger by an amount that half of the type's digits cannot
-        represent, and all others are lower by 256. The results of these two elements depend on their difference. A
-        maximum that leaves out both of them is detected. In the first row, they are the first two elements. The
-        second row, and every fourth row after it, is `rising` instead.
-
-        `rising`: see `_rising`."""
+        """Return the inputs of a recipe."""
+        # `counted`: in each row some elements are equal, and all others are so low that their exponentials are zero.
+        # The exponentials of the equal elements are ones. Their sum is the number of these elements (count), exactly
+        # and in any order of summation, and a result is 1 / count or 0. A term that is lost or doubled changes a result
+        # by 1 / count of the result.
+        #
+        # All elements of a row are equal if the result's type distinguishes 1 / count from 1 / (count + 1). Otherwise
+        # only every second element (or every third, …) is equal, so that the type distinguishes these numbers, and the
+        # next row has its equal elements elsewhere. One of eight rows has a single largest element, so that a maximum
+        # that leaves out an element is detected. The equal elements are 128 or -128, the others lower by 256. If the
+        # maximum is not subtracted, or includes a zero of padding, exponentials overflow or vanish in f32 and f16. In
+        # every third row, the equal elements have magnitudes of 2**14 or more. A single largest element is near the
+        # lowest numbers of the type (`_low`), so that a maximum that begins with a wrong number is detected.
+        #
+        # If count is a power of two, 1 / count has a single digit, and an inverse with few digits would not be
+        # detected. Therefore one element of such a row is changed: it becomes unequal if all were equal, otherwise
+        # equal. With fewer than eight rows, an element that becomes unequal is the row's largest in `single`. If sums
+        # are in f16, only every second row is changed, because a term with half of its weight shows only if count is a
+        # power of two.
+        #
+        # `single`: each row has a single largest element. In the first row and every second one after it, all elements
+        # are near the lowest numbers of the type (`_low`). In the others, the largest is 2**14 or more, and all others
+        # are lower by 256. In the first row the largest is the last element. A maximum without the last tile is then
+        # wrong, and so is an online softmax whose last tile does not rescale the sum.
+        #
+        # `peaked`: one element of a row is 128, its neighbor is larger by an amount that half of the type's digits
+        # cannot represent, and all others are lower by 256. The results of these two elements depend on their
+        # difference. A maximum that leaves out both of them is detected. In the first row, they are the first two
+        # elements. The second row, and every fourth row after it, is `rising` instead.
+        #
+        # `rising`: see `_rising`.
         if recipe == "random":
             return None
         import numpy as np
@@ -128,17 +128,16 @@ class Softmax(Operation):
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:
-        """Return rows in which the maximum rises in many small steps (stairs), to 0 near the end of the row.
-
-        In each tile with a stair, an online softmax must rescale the sum of the earlier tiles, by a factor near one.
-        All stairs have a visible weight. Therefore a tile that does not rescale is detected wherever it is, and so is a
-        kernel that rescales only if the maximum grows by much. The stairs are spread over the row, and are at other
-        places in the next row. In the first row, the last stair is the last element.
-
-        About 256 to 512 other elements (half of a row that is shorter) are neighbors of stairs. They are lower than the
-        maximum by all distances from `_nearest` to 256, in mixed order and more densely where exponentials are larger.
-        An exponential that is wrong at some distance is thus detected. The first distance is 100 in f32, where
-        exponentials are subnormal. All further elements are lower by 256."""
+        """Return rows in which the maximum rises in many small steps (stairs), to 0 near the end of the row."""
+        # In each tile with a stair, an online softmax must rescale the sum of the earlier tiles, by a factor near one.
+        # All stairs have a visible weight. Therefore a tile that does not rescale is detected wherever it is, and so is
+        # a kernel that rescales only if the maximum grows by much. The stairs are spread over the row, and are at other
+        # places in the next row. In the first row, the last stair is the last element.
+        #
+        # About 256 to 512 other elements (half of a row that is shorter) are neighbors of stairs. They are lower than
+        # the maximum by all distances from `_nearest` to 256, in mixed order and more densely where exponentials are
+        # larger. An exponential that is wrong at some distance is thus detected. The first distance is 100 in f32,
+        # where exponentials are subnormal. All further elements are lower by 256.
         import numpy as np
 
         n, (stairs, power) = self.sizes[1], self._stairs
@@ -227,12 +226,11 @@ class Softmax(Operation):
         return bound
 
     def _error_of_rising(self, x: Array, y: Array) -> Array:
-        """Return the bound on the results y of rising rows x.
-
-        Besides 2·ULPS·u it has u for each stair, and up to u for each other element, whose whole weight may be lost in
-        the sum. It also has 2·|x|·u for the element itself and for the lowest stair, see `error`. If the result is less
-        than twice the smallest normal number, the bound is the result, because the exponential or the quotient may be
-        flushed to zero."""
+        """Return the bound on the results y of rising rows x."""
+        # Besides 2·ULPS·u it has u for each stair, and up to u for each other element, whose whole weight may be lost
+        # in the sum. It also has 2·|x|·u for the element itself and for the lowest stair, see `error`. If the result is
+        # less than twice the smallest normal number, the bound is the result, because the exponential or the quotient
+        # may be flushed to zero.
         import numpy as np
 
         from dispatchflow.operations._numeric import ULPS

@@ -228,14 +228,13 @@ def _multiplied(operand: Operand) -> bool:
 
 
 def _turn(size: int, digits: int) -> Array:
-    """Return which of the two factors of a product uses all digits, for each of `size` summed indices.
-
-    The answer for an index is 0, 1, or `_BOTH` if each factor uses half of the digits. Only types with many digits have
-    `_BOTH`, because their products may be computed from products of parts of the factors.
-
-    Each index has a rank, and `_mask` selects indices with successive ranks. The answers are the Thue-Morse sequence in
-    the order of ranks, so that even a sum of few nonzero terms has different answers. The sequence has no period: each
-    factor gets odd and even indices, and indices in all places of a vector or a tile."""
+    """Return which of the two factors of a product uses all digits, for each of `size` summed indices."""
+    # The answer for an index is 0, 1, or `_BOTH` if each factor uses half of the digits. Only types with many digits
+    # have `_BOTH`, because their products may be computed from products of parts of the factors.
+    #
+    # Each index has a rank, and `_mask` selects indices with successive ranks. The answers are the Thue-Morse sequence
+    # in the order of ranks, so that even a sum of few nonzero terms has different answers. The sequence has no period:
+    # each factor gets odd and even indices, and indices in all places of a vector or a tile.
     rank = np.arange(size) * _stride(size) % size
     turn: Array = np.sum([rank >> bit & 1 for bit in range(size.bit_length())], axis=0) % 2
     return np.where(rank % 5 == 3, _BOTH, turn) if digits >= _PARTS else turn  # no vector or tile has 5 elements
@@ -262,12 +261,11 @@ def _mask(
     part: int = 0,
     parts: int = 1,
 ) -> Array:
-    """Return a mask of `shape` with exactly min(terms, share) true positions along `axes` in each line.
-
-    A line is all positions with the same index along the other axes; `terms` is their number. Position i of a line is
-    true if (i · stride + offset) mod terms < share, with a stride that spreads the true positions. The offset is
-    (line number · parts + part) · share. Therefore the parts of a line have different true positions, and so do
-    neighboring lines."""
+    """Return a mask of `shape` with exactly min(terms, share) true positions along `axes` in each line."""
+    # A line is all positions with the same index along the other axes; `terms` is their number. Position i of a line is
+    # true if (i · stride + offset) mod terms < share, with a stride that spreads the true positions. The offset is
+    # (line number · parts + part) · share. Therefore the parts of a line have different true positions, and so do
+    # neighboring lines.
     terms = prod(shape[axis] for axis in axes)
     line = tuple(1 if i in axes else size for i, size in enumerate(shape))
     offsets = ((np.arange(prod(line)) * parts + part) * share).reshape(line)

@@ -88,11 +88,10 @@ def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
 
 
 def excerpt(operation: Operation) -> Operation:
-    """Return the operation with parallel dims of at most `_RESULTS`, to save time.
-
-    Parallel dims are those that can be smaller without changing the terms of a sum (`Operation.parallel`). If there are
-    three or more, the first one counts as a batch, and its size becomes two. If the inputs of the recipe `exact` have
-    zeros, the other dims may stay larger than `_RESULTS`, so that each term contributes to at least one result."""
+    """Return the operation with parallel dims of at most `_RESULTS`, to save time."""
+    # Parallel dims are those that can be smaller without changing the terms of a sum (`Operation.parallel`). If there
+    # are three or more, the first one counts as a batch, and its size becomes two. If the inputs of the recipe `exact`
+    # have zeros, the other dims may stay larger than `_RESULTS`, so that each term contributes to at least one result.
     windows = -(-operation.terms // max(inputs.exact_range(operation).safe, 1))
     most = max(_RESULTS, windows * (FEW if operation.clips else 1))
     batched = len(operation.parallel) > 2

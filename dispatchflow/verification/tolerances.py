@@ -71,12 +71,11 @@ def _rms(ordered: Array, counts: Array | int) -> Array:
 
 
 def _typical(sizes: Array) -> Array:
-    """Return the typical magnitude around each element.
-
-    It is the median of the element's line times the median of its column, divided by the median of all elements.
-    Therefore lines and columns (channels) with different scales are each judged by their own scale. Two kinds of
-    elements are left out of the medians: zeros, because masks and clipped results have many zeros, and very large
-    values, such as finfo.min in a mask."""
+    """Return the typical magnitude around each element."""
+    # It is the median of the element's line times the median of its column, divided by the median of all elements.
+    # Therefore lines and columns (channels) with different scales are each judged by their own scale. Two kinds of
+    # elements are left out of the medians: zeros, because masks and clipped results have many zeros, and very large
+    # values, such as finfo.min in a mask.
     counted = np.where(np.isfinite(sizes) & (sizes > 0), sizes, np.nan)
     ordered = np.sort(counted[np.isfinite(counted)], axis=None)
     small = ordered[ordered.size // 20] if ordered.size else 0.0
@@ -92,13 +91,13 @@ def _typical(sizes: Array) -> Array:
 
 
 def _length(shape: Sequence[int]) -> int:
-    """Return the length of a line: the number of elements along the last axis, or along several last axes.
-
-    A line needs `_LEAST` elements for its median. If the last axis has fewer, the line extends along the last two axes,
-    the last three, and so on, until it has enough. In an image of 7 × 7 elements, a line extends along both axes.
-
-    A column consists of the elements at the same position in all lines. If there are fewer than `_LEAST` lines, it
-    consists of the elements with the same index along the last axis."""
+    """Return the length of a line: the number of elements along the last axis, or along several last axes."""
+    # A line needs `_LEAST` elements for its median. If the last axis has fewer, the line extends along the last two
+    # axes, the last three, and so on, until it has enough. In an image of 7 × 7 elements, a line extends along both
+    # axes.
+    #
+    # A column consists of the elements at the same position in all lines. If there are fewer than `_LEAST` lines, it
+    # consists of the elements with the same index along the last axis.
     length = 1
     for size in reversed(shape):
         length *= size
