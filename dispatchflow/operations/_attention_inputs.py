@@ -43,7 +43,7 @@ class Shape(NamedTuple):
 
 
 def _split(shape: Shape, score: float) -> tuple[float, float]:
-    """Return a power of two for a query and one for a key; their product times the scale is `score`."""
+    """Return a power of two for a query and one for a key; `score` is their product times the scale."""
     exponent = shape.power + int(np.log2(score))
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
 
@@ -169,12 +169,12 @@ def balanced(shape: Shape, turned: bool) -> list[Array]:
 
 
 def tail(element: ElementType) -> float:
-    """Return a power of two p for which 1 + p needs `element.digits // 2 + 2` binary digits."""
+    """Return a power of two p so small that 1 + p needs `element.digits // 2 + 2` binary digits."""
     return 2.0 ** -(element.digits // 2 + 1)
 
 
 def _spread(size: int) -> Array:
-    """Return the indices of a dim in an order in which any part of the order is spread over the dim."""
+    """Return the indices of a dim in an order whose first n indices are spread over the dim, for any n."""
     stride = next(step for step in range(max(int(size * 0.618), 1), size + 1) if gcd(step, size) == 1)
     return np.arange(size) * stride % size
 

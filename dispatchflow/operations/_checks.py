@@ -17,8 +17,7 @@ def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
 
     Raises:
         DispatchflowError: an attribute of an operation has a wrong type, a name or value cannot be written in a spec,
-            or an operation uses a name twice. It is also raised if the values of one name are numbers in one operation
-            and words in another, because each name is a single result column. The values of a dim are numbers.
+            an operation uses a name twice, or a name's values are numbers in one operation and words in another.
     """
     operations = tuple(operations)
     for operation in operations:
@@ -55,7 +54,6 @@ def _require_tables(operation: type[Operation]) -> None:
 
 
 def _require_words(operation: type[Operation]) -> None:
-    """Check that the names of dims and options, and the values of options, can be written in a spec."""
     words = (*operation.dims, *operation.options)
     for word in words:
         if not (isinstance(word, str) and word.isascii() and word.isidentifier()):
@@ -88,7 +86,6 @@ def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], 
 
 
 def _sayable(value: object) -> bool:
-    """Return whether a value can be written in a spec, on the command line and in a case's name."""
     return isinstance(value, str) and value.isascii() and value.translate(_JOINS).isalnum()
 
 

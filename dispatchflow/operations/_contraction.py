@@ -44,12 +44,12 @@ weights."""
 
 
 def zero_points(operation: Operation) -> tuple[int, ...]:
-    """Return the zero points of the two factors; empty if the operation is not quantized."""
+    """Return the zero points of the two factors; empty without quantization."""
     return tuple(operation.option(word) for word in ZERO_POINTS if word in operation.options)
 
 
 def library_centered(operation: Operation, names: Sequence[str]) -> list[str]:
-    """Return a Python expression for each name: `x0`, or `(x0 + 128)` if its zero point is -128."""
+    """Return a Python expression for each name, such as `(x0 + 128)` for the zero point -128."""
     points = zip_longest(names, zero_points(operation), fillvalue=0)
     return [f"({name} {'+' if point < 0 else '-'} {abs(point)})" if point else str(name) for name, point in points]
 

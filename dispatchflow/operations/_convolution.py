@@ -12,10 +12,9 @@ from dispatchflow.operations.api import Array, Library, Loop, Operand, Signature
 
 
 class Convolution(Summed, Window):
-    """The base class of convolutions.
+    """The base class of convolutions; the window is not flipped.
 
-    A layout has one letter for each dim of the image and of the weights, as in linalg's op names: `nhwc_hwcf`. The
-    window is not flipped."""
+    A layout has a letter for each dim of the image and of the weights, as in linalg's names: `nhwc_hwcf`."""
 
     multiplies: ClassVar[bool] = True
     ops: ClassVar[Mapping[str, str]]
@@ -78,11 +77,9 @@ class Convolution(Summed, Window):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The dims of linalg's named op: `n`, `oh`, `ow`, the result's channels, then the summed dims.
+        """The dims of linalg's named op in its order, with `g` for groups before the result's channels.
 
-        If the op sums over channels, the order for `nchw` images is `n`, the result's channels, `oh`, `ow`, and then
-        `c`, `kh`, `kw`. With groups, an additional dim `g` precedes the result's channels, and the sizes of the
-        channels' dims are those of one group."""
+        With groups, the sizes of the channels are those of one group."""
         sizes = {"n": self.size("n"), **dict(zip(("oh", "ow"), self.outputs, strict=True))}
         sizes |= {dim: self.size(dim) for dim in ("kh", "kw")} | {"g": self.groups}
         sizes |= {dim: self.size(dim) // self.groups for dim in ("c", self.outs)}
@@ -103,10 +100,7 @@ class Convolution(Summed, Window):
         return super().library_lacks(library)
 
     def library_call(self, library: Library) -> str:
-        """Return a call of torch's `conv2d`, or of numpy's `einsum` with all windows and the weights.
-
-        torch takes images as nchw and weights as fchw. If the weights have no `f`, each channel has one filter
-        (depthwise)."""
+        """Return a call of torch's `conv2d`, or of numpy's `einsum` with all windows and the weights."""
         image, weights, *begun = library_centered(self, library.operands(self.library_types, 2 + self.accumulates))
         of_image, letters = self.layout.split("_")
         if library.name == "numpy":
@@ -154,5 +148,5 @@ class Convolution(Summed, Window):
         return self.laid_out(np.moveaxis(np.asarray(total), 0, 1).reshape(shape))
 
     def flops(self) -> int:
-        """Each term of a sum counts as two flops, also terms of the padding."""
+        """A term is two flops, also where it reads padding."""
         return 2 * self.terms * self.result().size + self.epilogue_flops()

@@ -41,7 +41,7 @@ _LINES = {
 class Summed(Operation):
     """An operation that sums in the accumulator's type, and rounds to the result's type.
 
-    The epilogue, which the option `epilogue` selects, is computed in the accumulator's type, before the rounding."""
+    The option `epilogue` adds a computation in the accumulator's type, before the rounding."""
 
     @property
     @abstractmethod
@@ -105,9 +105,9 @@ class Summed(Operation):
         return int(self.accumulates) + int(_adds(self.epilogue))
 
     def parameters(self) -> tuple[Operand, ...]:
-        """Return the operand that the epilogue reads, as a tuple; empty if the epilogue reads none.
+        """Return a tuple with the operand that the epilogue reads, if any.
 
-        It is the last operand of the operation, and has the result's element type."""
+        It is the operation's last operand, and has the result's element type."""
         if self.epilogue in ("none", "cast"):
             return ()
         result, axis = self.result(), self.channel_axis
@@ -148,8 +148,7 @@ class Summed(Operation):
     def library_types(self) -> Signature:
         """The signature of the sum in a library's expression, without the epilogue.
 
-        If the epilogue reads an operand, the sum keeps the accumulator's type, because only the epilogue's result is
-        rounded to the result's type."""
+        If the epilogue reads an operand, the sum keeps the accumulator's type."""
         types = self.types
         return Signature(types.operands, types.accumulator, types.accumulator) if self.parameters() else types
 
@@ -160,9 +159,7 @@ class Summed(Operation):
         return why or super().library_lacks(library)
 
     def library_finished(self, library: Library, total: str) -> str:
-        """Return a Python expression that computes the result with this library.
-
-        `total` is the expression of the sum, before the epilogue and the rounding."""
+        """Return a Python expression for the result; `total` is the expression of the sum."""
         types = self.types
         if not self.parameters():
             return library.rounded(total, types)
@@ -178,7 +175,7 @@ class Summed(Operation):
         return value if types.result is types.accumulator else library.cast(f"({value})", types.result)
 
     def applied(self, total: Array, operands: Sequence[Array]) -> Array:
-        """Apply the epilogue to the reference's sums `total`, and return the reference's result."""
+        """Apply the epilogue to the reference's sums `total`."""
         from dispatchflow.operations import _numeric
 
         if not self.parameters():
@@ -214,9 +211,9 @@ class Summed(Operation):
         return _functions.gelu_error(joined, off, unit) if self._function == "gelu" else off
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`; for a gelu of exact sums, return only the bound on gelu's own error.
+        """Return the bound `error`; for a gelu of exact sums, return the bound of gelu alone.
 
-        The sums are exact in all recipes (docs/verification.md) except `random`."""
+        Sums are exact in all recipes (docs/verification.md) except `random`."""
         if recipe == "random" or self._function != "gelu":
             return self.error(operands)
         joined = self._joined(self._plain.reference(operands[:-1]), self._spread(operands[-1]))

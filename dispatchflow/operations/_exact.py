@@ -23,7 +23,7 @@ With fewer, an error in the element may change no result."""
 
 
 class Operand(Protocol):
-    """The part of `api.Operand` that is used here; `api` imports this file and cannot be imported."""
+    """The part of `api.Operand` that is used here; `api` imports this file."""
 
     @property
     def type(self) -> TensorType: ...
@@ -53,9 +53,8 @@ class Operation(Protocol):
 class ExactRange(NamedTuple):
     """The limits `r`, `safe` and `shift` of exact inputs, with which no sum exceeds 2**digits.
 
-    The magnitude of a sum is at most safe · r**factors + addends · (r + shift), and this is at most 2**digits. Here
-    `factors` and `addends` are the operation's, and `digits` is the number of the accumulator's binary digits: 24 for
-    f32."""
+    safe · r**factors + addends · (r + shift) ≤ 2**digits, with the operation's `factors` and `addends`. `digits` are
+    those of the accumulator: 24 for f32."""
 
     r: int
     """The largest magnitude: values are in -r … r, without 0."""
@@ -136,7 +135,7 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
-    """Return how many results use one element of an operand; for several operands, the smallest number."""
+    """Return how many results use an element of an operand; for several operands, the smallest number."""
     products = operation.result().size * operation.terms
     return min((products // operand.type.size for operand in operands if operand.type.size), default=1)
 
@@ -148,9 +147,8 @@ def _factor(operand: Operand) -> bool:
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
     """Return the largest `Thinning.share` for which a result has at most `safe` nonzero terms.
 
-    If two operands have zeros, a term is nonzero only if both factors are nonzero. The limit then holds for the product
-    of the two shares. An even share of up to 8 is reduced by 1, because an even number of values 1 and -1 often adds up
-    to 0."""
+    If two operands have zeros, the limit holds for the product of their shares. An even share of up to 8 is reduced by
+    1, because an even number of values 1 and -1 often adds up to 0."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

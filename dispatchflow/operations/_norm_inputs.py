@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def shifted(raw: Array, types: Signature) -> Array:
-    """Return rows of 1 in which two elements, one above and one below 1, are 2**-digits away from it.
+    """Return rows of 1 in which one element is larger and one is smaller by 2**-digits.
 
-    The variance is 2 · 4**-digits / n. In f16 it is at most 2**-21, if n is small: an element has 11 digits."""
+    The variance is 2 · 4**-digits / n."""
     m, n = raw.shape
     digits = (types.accumulator.digits + 6 - n.bit_length()) // 2
     x = np.ones((m, n))
@@ -55,7 +55,7 @@ def _late(raw: Array) -> Array:
 
 
 def _end(n: int) -> int:
-    """Return how many of `n` columns, at the end of a row, may have special elements.
+    """Return how many columns at the end of a row may have special elements, of `n` columns.
 
-    If such elements came earlier, a kernel that updates a running mean would lose digits of the variance."""
+    Earlier in the row, they would cost a right kernel that updates a running mean digits of the variance."""
     return min(max(n // 256, 16), n)

@@ -17,10 +17,10 @@ def dtype_of(element: ElementType) -> np.dtype:
 
 
 def stream(index: int, recipe: int, count: int) -> Array:
-    """Return `count` random 64-bit integers of the stream for an operand `index` and a recipe number.
+    """Return `count` random 64-bit integers of the stream for an operand and a recipe.
 
-    The recipe numbers are 0 for `exact`, 1 for `random`, 2 for `wide`, 3 for an operation's own recipes, 4 for
-    `verification.power`, and from 6 on for further sets of exact inputs."""
+    `recipe` is 0 for `exact`, 1 for `random`, 2 for `wide`, 3 for an operation's own recipes, 4 for
+    `verification.power`, and 6 or more for further exact inputs."""
     raw: Array = np.random.Philox(key=np.array([SEED + recipe, index], dtype=np.uint64)).random_raw(count)
     return raw
 
@@ -32,7 +32,7 @@ def bits(index: int, shape: tuple[int, ...], of: int = 1) -> Array:
 
 
 def below(raw: Array, bound: int) -> Array:
-    """Return integers in 0 … bound-1: (upper 32 bits of each raw number) · bound / 2**32, rounded down."""
+    """Return integers in 0 … bound-1, from the upper 32 bits of each raw number."""
     return (((raw >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
 
 
@@ -46,15 +46,13 @@ def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1
 
 
 def negative(raw: Array, element: ElementType) -> Array:
-    """Return a mask: true where `uniform` makes a negative number of `raw`, if its `low` is -`high`."""
+    """Return where `uniform` makes a negative number of `raw`, if `low` is -`high`."""
     below_0: Array = (raw.view(np.int64) < 0) != element.is_float
     return below_0
 
 
 def full(raw: Array, digits: int) -> Array:
-    """Return numbers in -2 … 2 whose significands need exactly this number of binary digits.
-
-    Their first and last digits are 1. The numbers are also in the range of narrower types."""
+    """Return numbers in -2 … 2 whose significands need exactly this number of binary digits."""
     sign = 1.0 - 2.0 * (raw & np.uint64(1)).astype(np.float64)
     odd = 2 * below(raw, 2 ** max(digits - 2, 0)) + 1 + (2 ** (digits - 1) if digits > 1 else 0)
     values: Array = sign * odd * 2.0 ** (1 - digits)

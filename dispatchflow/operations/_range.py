@@ -34,7 +34,7 @@ def exponents(element: ElementType) -> Span:
 
 
 def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
-    """Return two exponents: of a type's smallest number, and of (the type's largest number) / `times`.
+    """Return the exponents of a type's smallest number, and of its largest number divided by `times`.
 
     If `subnormal` is false, the smallest number is the smallest normal number."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
@@ -64,18 +64,13 @@ def spans(operation: Operation) -> list[Span]:
 
 
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
-    """Return the numbers 0, 1, … of the lines, to broadcast to `shape`: [[0], [1], [2]] for three rows.
-
-    A line is all elements with the same index along the axes `lines`."""
+    """Return the numbers 0, 1, … of the lines, to broadcast to `shape`: [[0], [1], [2]] for three rows."""
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     return np.arange(prod(sizes)).reshape(sizes)
 
 
 def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
-    """Return a power of two for each line, which is a combination of indices of the axes `lines`.
-
-    The result broadcasts to `shape`. The first line gets the largest power of the span; the next lines get powers
-    spread over the span."""
+    """Return a power of two for each line, to broadcast to `shape`; the first line has the largest."""
     count = span[1] - span[0] + 1
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     cycle = 2.0 ** (span[1] - np.arange(count) * (int(0.618 * count) | 1) % count)
@@ -83,10 +78,9 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return a power of two for each line, for the argument `line` of `codes`.
+    """Return a power of two for each line, the argument `line` of `codes`.
 
-    `codes` uses the exponent of this power and the next `count` - 1 larger ones. The powers are small enough for the
-    type to represent all these exponents, if its range is large enough."""
+    The type represents this power and the next `count` - 1 larger ones, if its range is large enough."""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
 
@@ -94,8 +88,7 @@ def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
 def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
     """Return numbers of a narrow type with all significands and `count` exponents.
 
-    The smallest exponent is the exponent of `line`, a power of two. Numbers that are too large become the type's
-    largest number; digits below the type's smallest number are lost."""
+    The smallest exponent is that of `line`. Numbers beyond the type's range become its largest number."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     significand = 1 + below(raw, 2 ** (element.digits - 1)) * element.unit * 2
     size = line * significand * (2.0 ** np.arange(count))[below(raw << np.uint64(32), count)]

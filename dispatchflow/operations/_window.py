@@ -13,8 +13,7 @@ from dispatchflow.operations.api import Array, Operation, Option, TensorType
 def lines_seen(size: int, window: int, steps: int, stride: int, dilation: int, padding: int) -> int:
     """Return how many of an image's `size` rows a window of `window` rows reads in `steps` positions.
 
-    Padding does not count. Columns are counted in the same way. Rows are skipped if the stride is larger than the
-    window, or has a common divisor with the dilation."""
+    Padding does not count."""
     seen: set[int] = set()
     for i in range(window):
         first = i * dilation - padding
@@ -23,9 +22,9 @@ def lines_seen(size: int, window: int, steps: int, stride: int, dilation: int, p
 
 
 class Window(Operation):
-    """An operation on `n` images of `h` by `w` with `c` channels and a window of `kh` by `kw`.
+    """An operation on `n` images of `h` by `w` with `c` channels, and a window of `kh` by `kw`.
 
-    Options apply to both directions. The first four letters of the layout are the image's dims, in memory order."""
+    Options apply to both directions. The layout's first four letters are the image's dims, in memory order."""
 
     options: ClassVar[Mapping[str, Option]] = {
         "stride": Option(range(1, 17), "step of a window, in both directions"),
@@ -77,16 +76,16 @@ class Window(Operation):
     def image(self, height: int, width: int, channels: int, index: int) -> TensorType:
         """Return the type of an image with these sizes, in the layout's order.
 
-        Its element type is that of operand `index`; an `index` of -1 stands for the result, -2 for the accumulator."""
+        Its element type is that of operand `index`, of the result (-1) or of the accumulator (-2)."""
         sizes = {"n": self.size("n"), "h": height, "w": width, "c": channels}
         types = self.types
         elements = (*types.operands, types.accumulator, types.result)
         return TensorType(tuple(sizes[letter] for letter in self.layout[:4]), elements[index])
 
     def padded(self, image: TensorType, literal: str) -> tuple[str, str, TensorType]:
-        """Return ops that pad the image with `literal`, and the padded image's name and type.
+        """Return ops that pad the image with `literal`, and the name and type of their result.
 
-        Without padding there are no ops, and the name and type are those of the image itself."""
+        Without padding there are no ops, and the name and type are the image's own."""
         if not (padding := self.option("padding")):
             return "", "arg0", image
         amounts = [padding if letter in "hw" else 0 for letter in self.layout[:4]]
@@ -103,10 +102,9 @@ class Window(Operation):
         return text, "padded", larger
 
     def windows(self, image: Array, border: Any) -> Iterator[tuple[int, int, Array]]:
-        """Yield (i, j, pixels) for each element i, j of the window; `pixels` is an array [n, oh, ow, c].
+        """Yield (i, j, pixels) for each element of the window, as an array [n, oh, ow, c].
 
-        At [n, oh, ow], `pixels` has the pixel that element (i, j) of this result's window reads. Pixels outside of the
-        image are `border`."""
+        Pixels outside of the image are `border`."""
         import numpy as np
 
         image = np.moveaxis(image, [self.layout.index(letter) for letter in "nhwc"], range(4))
@@ -126,9 +124,7 @@ class Window(Operation):
         return np.moveaxis(image, range(4), [self.layout.index(letter) for letter in "nhwc"])
 
     def library_seen(self, image: str, border: str) -> str:
-        """Return a numpy expression for an array of all windows; its axes are the result's, `kh` and `kw`.
-
-        The array has the value `border` where a window extends beyond the image."""
+        """Return a numpy expression for an array of all windows; its axes are the result's, `kh` and `kw`."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         if padding:
             sides = ", ".join(f"({padding}, {padding})" if letter in "hw" else "(0, 0)" for letter in self.layout[:4])

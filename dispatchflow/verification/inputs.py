@@ -52,7 +52,7 @@ _PACKED = {element.numpy_name for element in ElementType if element.bits < 8}
 
 
 def stored(array: Array) -> bytes:
-    """Return an array's bytes in the runtime's layout: the first of two 4-bit elements is in the low bits."""
+    """Return an array's bytes in the runtime's layout; the first of two 4-bit elements is in the low bits."""
     if array.dtype.name not in _PACKED:
         return array.tobytes()
     halves = np.ascontiguousarray(array).view(np.uint8).reshape(-1) & 15
@@ -83,9 +83,7 @@ def made(operation: Operation, recipe: str) -> list[Array]:
 
 
 def exact(operation: Operation, which: int = 0) -> list[Array]:
-    """Return the operands of the recipe `exact` if `which` is 0, of `exact2` if it is 1, and so on.
-
-    They have the shapes of `operation.operands()`."""
+    """Return the operands of the recipe `exact` (`which` is 0), `exact2` (1), and so on."""
     thinning, recipe = thinnings(operation)[which], 5 + which if which else 0
     made = []
     for index, (operand, axes, span) in enumerate(
@@ -110,7 +108,7 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 
 
 def _small(raw: Array, operand: Operand, operation: Operation) -> Array:
-    """Return nonzero integers in -r … r, plus `ExactRange.shift` if the operand is added to a sum."""
+    """Return nonzero integers in -r … r; those of an operand that is added to a sum are shifted."""
     numbers = exact_range(operation)
     values = below(raw, 2 * numbers.r) - numbers.r
     values += values >= 0  # no zeros: a lost zero would not be noticed
@@ -120,10 +118,10 @@ def _small(raw: Array, operand: Operand, operation: Operation) -> Array:
 
 
 def _balanced(operation: Operation, operand: Operand) -> Array:
-    """Return the elements of one factor, all 1 or -1, so that the terms of each sum add up to 4 or 3.
+    """Return the elements of one factor, all 1 or -1, so that the terms of each sum add up to 3 or 4.
 
-    The factor with more elements has both values; the other factor is 1 everywhere. A sum is 4 if its number of terms
-    is even, and 3 if it is odd. If a sum has fewer than four terms, all of them are 1."""
+    The factor with more elements has both values; the other factor is 1 everywhere. In a sum of fewer than four terms,
+    all terms are 1."""
     shape, terms = operand.type.shape, operation.terms
     if operand != max(filter(_multiplied, operation.operands()), key=lambda each: each.type.size):
         return np.ones(shape, np.int64)
@@ -133,7 +131,7 @@ def _balanced(operation: Operation, operand: Operand) -> Array:
 def wide_digits(operation: Operation) -> tuple[int, int]:
     """Return (binary digits of the significands, nonzero terms per result) for the recipe `wide`.
 
-    With these two numbers a sum is exact in the accumulator and in the result, in any order of summation."""
+    With these numbers a sum is exact, in any order of summation."""
     room = min(operation.types.accumulator.digits, operation.types.result.digits)
     digits = min(max(element.digits for element in operation.signature.operands[:2]), room - 2)
     addends = operation.addends  # they have the result's type, and all its digits
@@ -180,9 +178,8 @@ def wide(operation: Operation) -> list[Array]:
 def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
     """Return, for `wide`, each operand's axes with zeros, and the number of nonzero elements per line.
 
-    With this number, each result has as many nonzero terms as `wide_digits` returns. Only one factor has zeros. It is
-    the factor whose lines together have nonzero elements at more places along the summed dims, such as B in A·B if B
-    has more columns than A has rows."""
+    Only one factor has zeros: the one whose lines together have nonzero elements at more places along the summed dims.
+    """
     operands, (_, terms) = operation.operands(), wide_digits(operation)
     found: list[tuple[float, list[tuple[int, ...]], int]] = [(0, [()] * len(operands), 0)]
     for name in ("summed", "crossed"):
@@ -200,9 +197,7 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 def _all_codes(operation: Operation) -> int:
     """Return how many exponents the numbers of a line have in `wide`; 0 if `wide` does not use `codes`.
 
-    A line is, for example, a row of A in A·B. For operands of 8-bit floats, `codes` makes all numbers of the type,
-    because kernels may decode these numbers with tables. The number of exponents is small enough for all sums to be
-    exact."""
+    `codes` makes all numbers of an 8-bit type, because kernels may decode them with tables."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     if not narrow or operation.addends or operation.clips:
@@ -213,17 +208,14 @@ def _all_codes(operation: Operation) -> int:
 def _scales(shape: tuple[int, ...], index: int) -> Array:
     """Return powers of two from 2**-110 to 2**110 in the shape lines × blocks.
 
-    For each result, the product of the scales of both factors is the same in all blocks, so that the sum stays exact.
-    From result to result these products range from 2**-72 to 2**72. All numbers that a kernel may compute (scaled
-    elements, products, sums) are in the range of f32."""
+    For each result, the product of both factors' scales is the same in all blocks, so that the sum is exact. These
+    products range from 2**-72 to 2**72."""
     exponents = np.arange(shape[-1]) * 37 % 149 - 74.0
     return np.broadcast_to(2.0 ** (exponents * (-1) ** index), shape) * powers(shape, (0,), (-36, 36))
 
 
 def _multiplied(operand: Operand) -> bool:
-    """Return whether an operand is a factor of the terms of a sum.
-
-    The other operands are added to the sum, or multiplied with it."""
+    """Return whether an operand is a factor of the terms; other operands are added to or multiply the sum."""
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 
@@ -248,7 +240,7 @@ def random(operation: Operation) -> list[Array]:
 def _held(values: Array, element: ElementType) -> Array:
     """Return these integers as values that the element type can represent.
 
-    An unsigned type gets their magnitudes, a type of powers of two gets 1 and 2, any other the integers themselves."""
+    An unsigned type gets their magnitudes, and a type of powers of two gets 1 and 2."""
     if element is ElementType.F8E8M0FNU:
         return 1.0 + (values > 0)
     return abs(values) if element.is_unsigned else values

@@ -155,7 +155,7 @@ def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
 def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, bytes]]:
     """Return the results that the user expects, as index → (type such as `4x8xf32`, bytes).
 
-    A type is "" if the user's file does not state it. The user gives all results, or all except bare numbers.
+    The type is "" if the user's file does not state it. Bare numbers may be missing.
 
     Raises:
         ToolError: the number of results, a type or a size differs from the function's.
@@ -217,7 +217,7 @@ def number_type(declared: str, nbytes: int) -> np.dtype[Any]:
 
 
 def number(held: bytes, declared: str) -> Array | None:
-    """Convert a result that is a number, not a tensor, to an array of rank 0; None for f16 and bf16.
+    """Convert a result that is a bare number to an array of rank 0; None for f16 and bf16.
 
     `held` are the runtime's bytes, in which a narrow integer is in the low bits."""
     if declared in ("f16", "bf16") or len(held) not in (4, 8):
@@ -249,10 +249,9 @@ def content(file: File) -> bytes:
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
-    """Return name → content of the files that a module names as objects, and the text with these names.
+    """Return the files that a module names as objects (name → content), and the text with these names.
 
-    A name is the digest of a file's content, followed by the file's suffix. In the text `printed` of the module, names
-    replace the files' paths. The text's digest then depends on the files' contents and not on their paths.
+    In the text, digests of the files' contents replace their paths.
 
     Raises:
         ToolError: a file cannot be read, or the module refers to one in a way that is not supported.

@@ -51,7 +51,7 @@ _STREAM = 4
 
 
 class Spoilt(NamedTuple):
-    """A planted error: a function that returns a changed copy of one operand, in float64 or int64."""
+    """A planted error: a function that returns a changed copy of one operand."""
 
     words: str
     operand: int
@@ -59,9 +59,9 @@ class Spoilt(NamedTuple):
 
 
 def unseen(operation: Operation) -> list[str]:
-    """Return the errors that no recipe would detect, as phrases: `operand 0 read as zeros`.
+    """Return the errors that no recipe would show, as phrases: `operand 0 read as zeros`.
 
-    A large operation is replaced by an excerpt, which computes the same sums for fewer results."""
+    A large operation is replaced by an excerpt, which has the same sums but fewer results."""
     try:
         return _unseen(excerpt(operation))
     except ToolError:  # a reference that works only for the original sizes
@@ -104,7 +104,7 @@ def excerpt(operation: Operation) -> Operation:
 
 
 def errors(operation: Operation) -> Iterator[Spoilt]:
-    """Yield the errors that the recipes must detect, operand by operand, at random places."""
+    """Yield the errors that the recipes must show, operand by operand, at random places."""
     for index, operand in enumerate(operation.operands()):
         shape, element = operand.type.shape, operand.type.element
         whose = f"operand {index}"
@@ -138,7 +138,7 @@ def _without_element(values: Array, place: int) -> Array:
 
 
 def _spread(operation: Operation) -> bool:
-    """Return whether the operands of `wide` have enough lines to detect the error that `_middle` plants."""
+    """Return whether the operands of `wide` have enough lines to show the error that `_middle` plants."""
     if not operation.has_wide:
         return False
     thinned = [
@@ -150,7 +150,7 @@ def _spread(operation: Operation) -> bool:
 
 
 def _middle(values: Array, axis: int, element: ElementType) -> Array:
-    """Return a copy with half of the digits at every second index in the middle three quarters of an axis."""
+    """Return a copy with half of the digits at every second index in the middle of an axis."""
     values = values.copy()
     lines, size = values.swapaxes(0, axis), values.shape[axis]
     places = slice(size // 8 | 1, size - size // 8, 2)
@@ -179,9 +179,9 @@ class _Recipe:
 
     @cached_property
     def _made(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
-        """The operands, the unrounded reference, and the values with which results are compared.
+        """Return the operands, the unrounded reference, and the values with which results are compared.
 
-        These values are (expected,) if results are compared bit by bit, else (reference, tolerance)."""
+        These are (expected,) for a comparison bit by bit, else (reference, tolerance)."""
         operation, narrow = self._operation, inputs.made(self._operation, self._recipe)
         operands, value = reference.widened(narrow), reference.unrounded(operation, narrow)
         if operation.compares_bits(self._recipe):
@@ -189,9 +189,7 @@ class _Recipe:
         return operands, value, reference.bounds(operation, narrow, self._recipe)
 
     def sees(self, error: Spoilt) -> bool | None:
-        """Return whether the recipe detects an error; None if the error changes no result of this recipe.
-
-        No result changes if, for example, the spoilt number was 0 already, or is not used."""
+        """Return whether the recipe shows an error; None if the error changes no result of this recipe."""
         operands, right, wanted = self._made
         spoilt = list(operands)
         spoilt[error.operand] = error.spoil(operands[error.operand])

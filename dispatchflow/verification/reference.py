@@ -66,8 +66,7 @@ def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe
     """Call a method of the operation and return its result.
 
     Raises:
-        ToolError: the method raises an exception, or its result has another shape than the operation's result. Only
-            this case then fails, not the run.
+        ToolError: the method raises an exception, or its result has a wrong shape. Only this case then fails.
     """
     whose = f"the {method.removesuffix('_on')} of {operation.name}"
     try:

@@ -61,9 +61,7 @@ def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Arra
 
 
 def _rms(ordered: Array, counts: Array | int) -> Array:
-    """Return the root mean square of the `counts` smallest of the sorted magnitudes `ordered`.
-
-    If `counts` is an array, return one root mean square for each of its elements."""
+    """Return the root mean square of the `counts` smallest of the sorted magnitudes `ordered`."""
     scale = max(1.0, ordered[-1] / _SQUARABLE) if ordered.size else 1.0
     sums = np.concatenate([[0.0], np.cumsum((ordered / scale) ** 2)])
     found: Array = scale * np.sqrt(sums[counts] / np.maximum(counts, 1))
@@ -109,7 +107,7 @@ def _length(shape: Sequence[int]) -> int:
 def _median(lines: Array, otherwise: float) -> Array:
     """Return the median of each line without its NaNs; of two middle numbers, the lower one.
 
-    For a line with fewer than `_LEAST` numbers, return `otherwise`. If there is only one line, one number is enough."""
+    A line with fewer than `_LEAST` numbers gets `otherwise`, unless it is the only line."""
     ordered = np.sort(lines, axis=1)  # NaN last
     counts = np.isfinite(ordered).sum(axis=1, keepdims=True)
     if not ordered.size:
