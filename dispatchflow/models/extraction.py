@@ -5,7 +5,7 @@ A site is a place of the program that launches a dispatch. A sweep is a `[[sweep
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -108,6 +108,11 @@ def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict
     return found
 
 
+def captured_first(sites: Sequence[Site], captured: Container[int]) -> list[Site]:
+    """Return the sites that share a module, those in `captured` first; the first site gives the module its inputs."""
+    return sorted(sites, key=lambda site: site.number not in captured)
+
+
 def without_module(program: Program, extracted: Extracted, sites: Sequence[int]) -> list[int]:
     """Return the numbers, among `sites`, of the sites that have no extracted module."""
     return [s.number for s in program.sites if s.number in sites and s.dispatch not in extracted.dispatches]
@@ -116,17 +121,17 @@ def without_module(program: Program, extracted: Extracted, sites: Sequence[int])
 def sweep(
     program: Program, extracted: Extracted, number: int, sites: Sequence[Site], captured: Mapping[str, Value] | str
 ) -> Sweep:
-    """Return the sweep of an extracted module, named after the first site that launches the module.
+    """Return the sweep of an extracted module, named after the first of `sites`.
 
     Args:
         program: the program of the sites.
         extracted: the modules of the program.
         number: the number of the module.
-        sites: the sites that launch the module.
+        sites: the sites that launch the module (see `captured_first`).
         captured: name (`in0`, `out0`) → captured value of the first site; or the reason why nothing was captured.
     """
     site, module, name = sites[0], extracted.modules[number], stem(sites[0].number, program)
-    same = tuple(each.number for each in sites[1:])
+    same = tuple(sorted(each.number for each in sites[1:]))
     if why := _unusable(module):
         return Sweep(site, same, number, name, None, why=why)
     if isinstance(captured, str):

@@ -25,7 +25,7 @@ from dispatchflow.keys import Digest
 from dispatchflow.models import bundle, extraction, site_choice
 from dispatchflow.models.bundle import Bundle
 from dispatchflow.models.extraction import Extracted, Value
-from dispatchflow.models.site import Program
+from dispatchflow.models.site import Program, Site
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.store.entries import Record
 from dispatchflow.store.store import DamagedObject
@@ -92,8 +92,8 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
             extracted = extracting.extracted_of(executor, modules)
             numbers = [site.number for site in site_choice.numbered(program, wanted, case.name)]
             chosen = extraction.chosen(program, extracted, numbers)
-            captured = captured_of(workspace, case, [sites[0].number for sites in chosen.values()])
-            made = _bundle(workspace, case, program, extracted, numbers, captured)
+            captured = _shared(workspace, case, list(chosen.values()))
+            made = _bundle(workspace, case, program, extracted, chosen, captured)
             objects = {f"{s.name}.mlir": modules.outputs[f"{s.module}.mlir"] for s in made.sweeps}
             for sweep in made.sweeps:
                 objects |= {file: captured.objects[sweep.site.number, value] for file, value in sweep.files}
@@ -105,6 +105,15 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
         _place(out, made, files, workspace, case)
         return Written(out, made, tuple(extraction.without_module(program, extracted, numbers)))
     raise StoreError("objects are damaged each time they are restored", {"store": executor.store.root}, "")
+
+
+def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]]) -> Captured:
+    """Return what `captured_of` captures of sites that share modules: at least one site of each module, if possible."""
+    if workspace.values.get("execution") is None:
+        captured = captured_of(workspace, case, [sites[0].number for sites in sharing])
+        if not any(len(sites) > 1 and sites[0].number in captured.missing for sites in sharing):
+            return captured
+    return captured_of(workspace, case, [site.number for sites in sharing for site in sites])
 
 
 def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: str | None = None) -> Captured:
@@ -180,12 +189,18 @@ def made_of(workspace: Workspace, case: Case, record: Record | None, what: str) 
 
 
 def _bundle(
-    workspace: Workspace, case: Case, program: Program, extracted: Extracted, numbers: Sequence[int], captured: Captured
+    workspace: Workspace,
+    case: Case,
+    program: Program,
+    extracted: Extracted,
+    chosen: Mapping[int, Sequence[Site]],
+    captured: Captured,
 ) -> Bundle:
-    chosen = extraction.chosen(program, extracted, numbers)
+    whole = {number for number, values in captured.values.items() if values and number not in captured.missing}
+    ordered = {module: extraction.captured_first(sites, whole) for module, sites in chosen.items()}
     sweeps = [
-        extraction.sweep(program, extracted, number, sites, captured.of(sites[0].number))
-        for number, sites in chosen.items()
+        extraction.sweep(program, extracted, module, sites, captured.of(sites[0].number))
+        for module, sites in sorted(ordered.items(), key=lambda item: item[1][0].number)
     ]
     device, files = workspace.device(case.target, case.threads), case.tuning.files
     own = () if files else case.tuning.flags
@@ -230,6 +245,11 @@ def _place(out: Path, made: Bundle, files: Mapping[str, Path], workspace: Worksp
         for name in (*files, *texts):
             (scratch / name).replace(out / name)
     except OSError as error:
+        if error.filename in map(str, files.values()):
+            facts = {"object": error.filename, "found": error.strerror}
+            raise StoreError(
+                "an object of the store cannot be read", facts, "doit store check finds others."
+            ) from error
         raise SpecError(f"out={out} cannot be written", {"found": error.strerror}) from error
     finally:
         if scratch is not None:

@@ -47,6 +47,29 @@ func.func @main(%a: tensor<4xf32>, %x: tensor<?x8xf32>) -> (tensor<4xf32>, tenso
 }
 {-# dialect_resources: { builtin: { w: "0x040000000000803F000000400000404000008040" } } #-}
 """
+# Two loops of one product each, with the same code; the numbers of iterations are arguments.
+LOOP = """
+  %r{n}:2 = scf.while (%a = {x}, %i = %c0) : (tensor<8x8xf32>, i32) -> (tensor<8x8xf32>, i32) {{
+    %lt = arith.cmpi slt, %i, %n{n} : i32
+    scf.condition(%lt) %a, %i : tensor<8x8xf32>, i32
+  }} do {{
+  ^bb0(%a: tensor<8x8xf32>, %i: i32):
+    %m = linalg.matmul ins(%a, %x : tensor<8x8xf32>, tensor<8x8xf32>) outs(%f : tensor<8x8xf32>) -> tensor<8x8xf32>
+    %j = arith.addi %i, %c1 : i32
+    scf.yield %m, %j : tensor<8x8xf32>, i32
+  }}"""
+LOOPS = f"""
+func.func @main(%x: tensor<8x8xf32>, %n1: i32, %n2: i32) -> tensor<8x8xf32> {{
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x8xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<8x8xf32>) -> tensor<8x8xf32>
+{LOOP.format(n=1, x="%x")}
+{LOOP.format(n=2, x="%r1#0")}
+  return %r2#0 : tensor<8x8xf32>
+}}
+"""
 CASE = ("file=net.mlir", "inputs=8x8xf32;8x16xf32;2", "threads=1")
 NAME = "module_net_main_default@llvm-cpu-1t"
 
@@ -54,7 +77,7 @@ NAME = "module_net_main_default@llvm-cpu-1t"
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = Project.make(tmp_path_factory.mktemp("extract") / "p")
-    for name, text in (("net", PROGRAM), ("both", BOTH)):
+    for name, text in (("net", PROGRAM), ("both", BOTH), ("loops", LOOPS)):
         (project.root / f"{name}.mlir").write_text(text)
     return project
 
@@ -133,6 +156,14 @@ def test_a_chosen_execution_of_a_loop_is_extracted_and_sites_without_it_are_repo
     second = project.doit("extract", *CASE, NAME, "execution=2", "out=second")
     assert "s03: not captured: it is executed once in this call; execution=2 does not exist" in second.out, second
     assert (project.root / "second/s01.in0.bin").read_bytes() == (bundle / "s01.in0.bin").read_bytes()
+
+
+def test_a_module_has_the_operands_of_a_site_that_is_executed_so_often(project: Project) -> None:
+    words = ("file=loops.mlir", "inputs=8x8xf32;1;2", "threads=1", "execution=2")
+    made = project.doit("extract", *words, "out=shared")
+    assert made.code == 0 and "not captured" not in made.out, made
+    (sweep,) = sweeps(project.root / "shared")
+    assert sweep["name"] == "loops.s02" and sweep["expected"] and "also site 1\n" in made.out
 
 
 def test_an_extraction_replaces_an_earlier_one_and_leaves_other_files(project: Project) -> None:
