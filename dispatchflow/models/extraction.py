@@ -109,7 +109,7 @@ def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict
 
 
 def captured_first(sites: Sequence[Site], captured: Container[int]) -> list[Site]:
-    """Return the sites that share a module, those in `captured` first; the first site gives the module its inputs."""
+    """Return the sites that share a module, those in `captured` first."""
     return sorted(sites, key=lambda site: site.number not in captured)
 
 

@@ -108,7 +108,7 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
 
 
 def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]]) -> Captured:
-    """Return what `captured_of` captures of sites that share modules: at least one site of each module, if possible."""
+    """Return the result of `captured_of` for one site of each module, or for all if one is missing."""
     if workspace.values.get("execution") is None:
         captured = captured_of(workspace, case, [sites[0].number for sites in sharing])
         if not any(len(sites) > 1 and sites[0].number in captured.missing for sites in sharing):
