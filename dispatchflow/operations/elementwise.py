@@ -142,13 +142,14 @@ class Elementwise(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return a bound on the error: one rounding for an arithmetic operation, else `_functions.error_of`.
 
-        For a function, the smallest normal number is added where the result is about as small. Such a result is then
-        right even if a kernel flushes it to 0."""
+        For a function, the smallest normal number is added where a kernel's result may be smaller. Such a result is
+        right even if it is flushed to 0."""
         y, element = self.reference(operands), self.signature.accumulator
         if not self._curved:
             return abs(y) * element.unit
         smallest = {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}[self.signature.result.bits]
-        bound: Array = _functions.error_of(self._kind, operands[0], y, element) + smallest * (abs(y) < 2 * smallest)
+        bound: Array = _functions.error_of(self._kind, operands[0], y, element)
+        bound += smallest * (abs(y) < smallest + bound)
         return bound
 
     def library_lacks(self, library: Library) -> str | None:

@@ -21,13 +21,14 @@ an operation defines itself (`Operation.made`):
 
 from __future__ import annotations
 
-from math import ceil, gcd, log2, prod
+from math import ceil, floor, gcd, log2, prod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
-from dispatchflow.mlir.types import ElementType
+from dispatchflow.mlir.types import ElementType, TensorType
 from dispatchflow.operations import Operand, Operation
 from dispatchflow.operations._exact import exact_range as exact_range
 from dispatchflow.operations._exact import thinnings
@@ -150,7 +151,7 @@ def wide(operation: Operation) -> list[Array]:
         room = min(operation.types.accumulator.digits, operation.types.result.digits) - 2
         own = min(digits if _multiplied(operand) else room, tensor.element.digits)
         if tensor.element is ElementType.F8E8M0FNU:
-            found.append(_scales(tensor.shape, index).astype(dtype_of(tensor.element)))
+            found.append(_scales(tensor.shape, index, operands[0].type).astype(dtype_of(tensor.element)))
             continue
         values = full(raw, own).reshape(tensor.shape)
         one = _held(np.sign(values), tensor.element)
@@ -205,12 +206,16 @@ def _all_codes(operation: Operation) -> int:
     return max(1, min(types.accumulator.digits, types.result.digits) - digits - ceil(log2(terms)) + 1)
 
 
-def _scales(shape: tuple[int, ...], index: int) -> Array:
-    """Return powers of two from 2**-110 to 2**110 in the shape lines × blocks.
+def _scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
+    """Return powers of two in the shape lines × blocks, for the elements `scaled` (blocks along the last axis).
 
     For each result, the product of both factors' scales is the same in all blocks, so that the sum is exact. These
     products range from 2**-72 to 2**72."""
-    exponents = np.arange(shape[-1]) * 37 % 149 - 74.0
+    # The sum of a block's products times one of the two scales is in the range of f32, too.
+    info: Any = ml_dtypes.finfo(dtype_of(scaled.element))  # type: ignore[no-untyped-call]
+    largest = ceil(2 * log2(float(info.max)) + log2(scaled.shape[-1]))
+    reach = min(110, 127 - largest, 126 + floor(2 * log2(float(info.smallest_subnormal)))) - 36
+    exponents = np.arange(shape[-1]) * 37 % (2 * reach + 1) - float(reach)
     return np.broadcast_to(2.0 ** (exponents * (-1) ** index), shape) * powers(shape, (0,), (-36, 36))
 
 

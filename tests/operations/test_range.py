@@ -207,6 +207,17 @@ def test_a_clamp_of_the_product_of_two_scales_is_reported(types: str, low: int, 
 
 
 @pytest.mark.parametrize("types", ["f8E4M3FN", "f8E5M2", "f4E2M1FN"])
+@pytest.mark.parametrize(("m", "k"), [(1, 64), (8, 4096), (2, 65536)])
+def test_the_sum_of_a_block_may_be_scaled_by_one_factor_first(types: str, m: int, k: int) -> None:
+    def one_by_one(a: Any, b: Any, a_scale: Any, b_scale: Any) -> Any:
+        dots = np.einsum("mgi,ngi->gmn", a, b).astype(np.float32)
+        scaled = dots * a_scale.T[:, :, None].astype(np.float32) * b_scale.T[:, None].astype(np.float32)
+        return scaled.astype(np.float64).sum(axis=0)
+
+    assert not is_reported(OPERATIONS["scaled_matmul"].make((m, 8, k), types), one_by_one)
+
+
+@pytest.mark.parametrize("types", ["f8E4M3FN", "f8E5M2", "f4E2M1FN"])
 def test_exact_inputs_hold_the_largest_numbers_of_a_narrow_type(types: str) -> None:
     operation = OPERATIONS["scaled_matmul"].make((32, 32, 64), types)
     element = operation.signature.operands[0]
@@ -259,6 +270,17 @@ def test_a_transposition_that_clamps_flushes_or_narrows_numbers_is_reported(type
         narrow,
     ):
         assert is_reported(operation, wrong)
+
+
+@pytest.mark.parametrize("kind", ["exp", "sigmoid", "silu", "tanh"])
+def test_a_function_that_is_half_too_small_above_the_smallest_normal_number_is_reported(kind: str) -> None:
+    operation = OPERATIONS["elementwise"].make((1024, 256), "f16", kind=kind)
+
+    def halved(x: Any) -> Any:
+        size = abs(y := operation.reference([x]))
+        return np.where((size > 1.1 * 2.0**-14) & (size < 2.0**-13), y / 2, y)
+
+    assert is_reported(operation, halved)
 
 
 @pytest.mark.parametrize("kind", ["tanh", "silu", "gelu"])
