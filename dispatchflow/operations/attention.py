@@ -191,7 +191,7 @@ class Attention(Operation):
         is growth + 2. The result is y, and ε = (4·ULPS·u + 2·w) · Σ weight · |v|.
 
         - `counted`: Σ weight · |v| · (ρ + mean of ρ) + 2·w · |y|. The last term is for the rounding to the operands'
-          type, which changes all queries or weights equally.
+          type, which changes all queries or weights equally. If a weight is subnormal in this type, it is larger.
         - `balanced`: Σ weight · |v| · (ρ + mean of ρ) + ε.
         - `rising`: the bound of `balanced` + 2·w · (deviation of q · k + deviation of the mask) · deviation of v. These
           are standard deviations with the weights of a query. A constant that is rounded to the operands' type, such as
@@ -205,6 +205,7 @@ class Attention(Operation):
 
         from dispatchflow.operations import _attention_inputs
         from dispatchflow.operations._numeric import ULPS
+        from dispatchflow.operations._range import exponents
 
         unit, own = self.signature.accumulator.unit, self.signature.operands[0].unit
         terms = self._scale * (abs(operands[0]) @ abs(operands[1]).swapaxes(1, 2))
@@ -215,7 +216,8 @@ class Attention(Operation):
         off = 2 * unit * added * terms + 4 * ULPS * unit
         bound: Array = (weights * (off + (weights * off).sum(axis=2, keepdims=True))) @ abs(operands[2])
         if recipe == "counted":
-            bound += 2 * own * abs(y)
+            subnormal = 2.0 ** (exponents(self.signature.operands[0])[0]) * own  # a rounding of a subnormal weight
+            bound += (own + np.maximum(own, subnormal / weights.max(axis=2, keepdims=True))) * abs(y)
             return bound
         rounded = (4 * ULPS * unit + 2 * own) * sizes
         if recipe == "rising":
