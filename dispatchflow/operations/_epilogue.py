@@ -114,7 +114,8 @@ class Summed(Operation):
         if self.epilogue == "residual":
             return (Operand(result),)
         named = result.dynamic[axis : axis + 1]
-        return (Operand(TensorType((result.shape[axis],), result.element, named if any(named) else ())),)
+        tensor = TensorType((result.shape[axis],), result.element, named if any(named) else ())
+        return (Operand(tensor, lines=(0,) if self.epilogue == "scale" else ()),)
 
     def finished(self, total: TensorType) -> str:
         """Return the ops after `%sum`: the epilogue, the conversion to the result's type and `return`.

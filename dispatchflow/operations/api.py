@@ -200,9 +200,7 @@ class Operation(Workload):
 
     @property
     def parallel(self) -> tuple[str, ...]:
-        """The dims that can be smaller without changing the terms of any sum: rows and columns of a product.
-
-        `verification.power` reduces them, to save time, before it checks whether the recipes detect errors."""
+        """The dims that `verification.power` may reduce: they are in no sum, as m and n of a product."""
         return ()
 
     multiplies: ClassVar[bool] = False
@@ -212,7 +210,11 @@ class Operation(Workload):
     def recipes(self) -> tuple[str, ...]:
         """The recipes of the verification, in order; the inputs of the last one are also used to measure."""
         exact = ("exact", *(f"exact{i}" for i in range(2, 10)))[: len(thinnings(self))]
-        return (*exact, *(("wide",) if self.has_wide else ()), "random")
+        if not self.has_wide:
+            return (*exact, "random")
+        # If the factors cannot take turns along an axis, each has all digits in a set of its own.
+        turns = any(x.shared is not None and x.type.shape[x.shared] > 1 for x in self.operands())
+        return (*exact, "wide", *([] if turns or self.terms == 1 or not self.multiplies else ["wide2"]), "random")
 
     @property
     def has_wide(self) -> bool:
@@ -220,14 +222,12 @@ class Operation(Workload):
         return self.multiplies and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the operands of a recipe in float64; None if the operation does not define the recipe.
-
-        Every value must be exactly representable in its operand's element type."""
+        """Return a recipe's operands as float64 that their types represent; None for a recipe of `inputs`."""
         return None
 
     def compares_bits(self, recipe: str) -> bool:
         """Return whether results for a recipe's inputs are compared bit by bit, and not with a bound."""
-        return recipe.startswith("exact") or recipe == "wide" or self.bitwise
+        return recipe.startswith("exact") or recipe.startswith("wide") or self.bitwise
 
     @property
     def bitwise(self) -> bool:
@@ -237,8 +237,8 @@ class Operation(Workload):
     def magnitude(self, operands: Sequence[Array]) -> Array:
         """Return Σ|terms| for each element of the result in float64; bounds on errors are multiples of it.
 
-        See Higham, Accuracy and Stability of Numerical Algorithms, 3.13. The default is the reference of the operands'
-        absolute values. It is right if the formula is a sum of products of operands, without subtractions."""
+        The default is right for a sum of products of operands, without subtractions (Higham, Accuracy and Stability of
+        Numerical Algorithms, 3.13)."""
         return abs(self.reference([abs(operand) for operand in operands]))
 
     def error(self, operands: Sequence[Array]) -> Array:

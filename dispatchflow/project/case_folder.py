@@ -108,7 +108,7 @@ def _inputs(program: Workload) -> dict[str, str]:
         )
         own = f"the operation's own: docs/verification.md; seed {inputs.SEED + 3}, operand number"
         known = {"exact": exact, "wide": wide, "random": uniform}
-        return {f"{recipe} inputs": known.get(recipe.rstrip("234"), own) for recipe in program.recipes}
+        return {f"{recipe} inputs": known.get(recipe.rstrip("23456789"), own) for recipe in program.recipes}
     assert isinstance(program, Module)
     said = [i.file.spelt if i.file else str(i.value) for i in program.inputs or ()]
     against = (

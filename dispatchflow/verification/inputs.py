@@ -80,7 +80,7 @@ def made(operation: Operation, recipe: str) -> list[Array]:
         return [values.astype(dtype_of(tensor.element)) for values, tensor in zip(own, types, strict=True)]
     if recipe.startswith("exact"):
         return exact(operation, int(recipe.removeprefix("exact") or 1) - 1)
-    return {"wide": wide, "random": random}[recipe](operation)
+    return random(operation) if recipe == "random" else wide(operation, recipe == "wide2")
 
 
 def exact(operation: Operation, which: int = 0) -> list[Array]:
@@ -139,8 +139,8 @@ def wide_digits(operation: Operation) -> tuple[int, int]:
     return digits, min(operation.terms, 2 ** (2 if addends else room - digits) - addends)
 
 
-def wide(operation: Operation) -> list[Array]:
-    """Return the operands of the wide recipe, in the shapes of `operation.operands()`."""
+def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
+    """Return the operands of the wide recipe; in `wide2` the factors have exchanged their roles."""
     digits, _ = wide_digits(operation)
     operands, coded = operation.operands(), _all_codes(operation)
     axes, share = wide_places(operation)
@@ -163,12 +163,13 @@ def wide(operation: Operation) -> list[Array]:
         if operand.shared is not None and own > 1:
             factor, axis = factors.index(index), operand.shared
             turn = _turn(tensor.shape[axis], digits)
+            turn = 1 - turn if exchanged else turn
             whole = (turn == factor).reshape([-1 if i == axis else 1 for i in range(values.ndim)])
             values, both = np.where(whole, values, one), np.flatnonzero(turn == _BOTH)
             # The factor 1/2 keeps these products below 2, as the others are; they have no more digits.
             picked = raw.reshape(tensor.shape).swapaxes(0, axis)[both]
             values.swapaxes(0, axis)[both] = full(picked, digits // 2) / (1 + factor)
-        elif own == 1 or (_multiplied(operand) and (factors or not operand.summed)):
+        elif own == 1 or (_multiplied(operand) and (factors or bool(operand.summed) is exchanged)):
             values = one
         if axes[index]:
             values = values * _mask(tensor.shape, axes[index], share)
@@ -207,7 +208,7 @@ def _all_codes(operation: Operation) -> int:
 
 
 def _scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
-    """Return powers of two in the shape lines × blocks, for the elements `scaled` (blocks along the last axis).
+    """Return powers of two in the shape lines × blocks; the last axis of `scaled` is a block.
 
     For each result, the product of both factors' scales is the same in all blocks, so that the sum is exact. These
     products range from 2**-72 to 2**72."""

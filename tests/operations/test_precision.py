@@ -10,9 +10,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from support.planted import is_reported
 from support.variants import is_told
 
 from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.verification import power
 
 SIZES = (64, 100, 128, 1000, 1024, 4096, 5000, 16384, 65536)
 FLAGS = (
@@ -251,3 +253,41 @@ def test_a_compiler_that_demotes_operands_is_found(k: int, narrow: str, tmp_path
     assert outcome.code == 1, str(outcome)
     assert "1 failed" in outcome.out
     assert "result elements are wrong on the set of inputs" in outcome.out  # on the exact or the wide inputs
+
+
+@pytest.mark.parametrize(("name", "sizes", "groups"), [
+    ("conv2d", (1, 14, 14, 32, 32, 3, 3), 8),
+    ("conv2d", (1, 28, 28, 1, 32, 5, 5), 1),
+    ("depthwise_conv2d", (1, 14, 14, 1, 5, 5), 1),
+])  # fmt: skip
+@pytest.mark.parametrize("types", ["f32", "f16", "f16_f32"])
+@pytest.mark.parametrize("side", [0, 1])
+def test_each_factor_of_a_convolution_of_few_channels_has_all_digits(
+    name: str, sizes: tuple[int, ...], groups: int, types: str, side: int
+) -> None:
+    options = {"groups": groups} if groups > 1 else {}
+    operation = OPERATIONS[name].make(sizes, types, None, **options)
+    narrow = NARROW["bf16"]
+
+    def kernel(*operands: Any) -> Any:
+        return operation.reference([narrow(x) if i == side else x for i, x in enumerate(operands)])
+
+    assert is_reported(operation, kernel)
+
+
+def test_a_long_convolution_in_groups_is_trusted_in_f16() -> None:
+    operation = OPERATIONS["conv2d"].make((1, 14, 14, 512, 512, 3, 3), "f16", None, groups=32)
+    assert power.unseen(operation) == []
+
+
+@pytest.mark.parametrize("types", ["f32", "f16", "f16_f32", "bf16_f32_bf16"])
+@pytest.mark.parametrize(("name", "sizes"), [("matmul", (16, 64, 64)), ("conv2d", (1, 8, 8, 16, 32, 3, 3))])
+def test_a_scale_that_is_clamped_or_flushed_is_reported(types: str, name: str, sizes: tuple[int, ...]) -> None:
+    operation = OPERATIONS[name].make(sizes, types, None, epilogue="scale")
+
+    def with_scale(change: Any) -> Any:
+        return lambda *operands: operation.reference([*operands[:-1], change(operands[-1])])
+
+    assert is_reported(operation, with_scale(lambda s: np.clip(s, -3, 3)))
+    assert is_reported(operation, with_scale(lambda s: np.where(abs(s) < 2.0**-2, 0, s)))
+    assert not is_reported(operation, with_scale(lambda s: s))
