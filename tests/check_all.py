@@ -1,4 +1,4 @@
-"""`doit check_all`: compile and verify every combination of the registries; see docs/verification.md."""
+"""Compile and verify every combination of the registries (`doit check_all`). See docs/verification.md."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ FOLDER = REPOSITORY / ".check_all"
 
 
 def spec(product: Iterable[tuple[Any, ...]] = EVERYTHING) -> str:
-    """Return a spec with one sweep for each operation, layout, tuning and choice of options.
+    """Return a spec with one sweep for each operation, layout, tuning and choice of options in `product`.
 
-    `product` has tuples (operation, types, layout, options, tuning, target, shape). A sweep may have more combinations
-    than these; the impossible ones become skips."""
+    `product` has tuples (operation, types, layout, options, tuning, target, shape). A sweep also plans combinations
+    that are not in `product`; impossible combinations are skipped."""
     sweeps: dict[Any, tuple[dict[Any, None], ...]] = {}
     for name, types, layout, chosen, tuning, target, shape in product:
         axes = sweeps.setdefault((name, layout, chosen, tuning), ({}, {}, {}))
@@ -46,9 +46,9 @@ def spec(product: Iterable[tuple[Any, ...]] = EVERYTHING) -> str:
 
 
 def run(folder: Path, specs: dict[str, str], words: list[str], variables: dict[str, str]) -> int:
-    """Run `doit WORDS`, by default `doit verify`, in a project with these specs; return the exit code.
+    """Run `doit WORDS` in a project with these specs; return the exit code.
 
-    `specs` is file name without `.toml` → text; `variables` are added to the environment."""
+    `words` are `verify` if empty. `specs` maps a file's name without `.toml` to its text."""
     (folder / "specs").mkdir(parents=True, exist_ok=True)
     (folder / "dodo.py").write_text(DODO)
     for name, text in specs.items():
@@ -58,9 +58,9 @@ def run(folder: Path, specs: dict[str, str], words: list[str], variables: dict[s
 
 
 def main(words: list[str]) -> int:
-    """Run `doit` on llvm-cpu and vmvx, then on Vulkan if lavapipe is available; return the exit code.
+    """Run `doit WORDS` on llvm-cpu and vmvx, then on Vulkan if possible; return the exit code.
 
-    `words` replace `verify`: `-n 1 'verify:conv2d_*'`, `retry=yes verify`, `list skipped`."""
+    `words` are `verify` if empty, or for example `-n 1 'verify:conv2d_*'`."""
     code = run(FOLDER, {"everything": spec(), "large": spec(large())}, words, {})
     try:
         vulkan = lavapipe.environment(REPOSITORY / ".lavapipe")

@@ -1,4 +1,4 @@
-"""Fixtures of all tests (plans, cases, resolvers, golden files), and the set-up of test runs."""
+"""Fixtures of all tests, and the set-up of test runs."""
 
 from __future__ import annotations
 
@@ -44,12 +44,7 @@ _NEW_MOUNTS, _PRIVATE = 0x20000, 0x44000
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Set up signals, environment variables, bytecode and locks for the tests and for `doit` in them.
-
-    The facts about the machine (its calibration and anchors) are in pytest's cache, so that all workers and all later
-    test runs share them. A worker that may mount gets its own /dev/shm, which has the lock for measurements: no test
-    checks a time, so that measurements of several workers may run at once. The package's bytecode is compiled here,
-    because the tests start `doit` more than a thousand times, without writing bytecode."""
+    """Set up signals, environment variables, bytecode and locks for the tests and for `doit` in them."""
     # Thousands of test objects stay alive. Garbage collections, which visit all of them, took a quarter of the time in
     # which pytest collects the tests.
     gc.set_threshold(100_000, 20, 100)
@@ -58,23 +53,25 @@ def pytest_configure(config: pytest.Config) -> None:
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+    # All workers and all later test runs share the facts about the machine: its calibration and anchors.
     os.environ["DISPATCHFLOW_CACHE"] = os.fspath(config.rootpath / ".pytest_cache" / "dispatchflow")
     if "PYTEST_XDIST_WORKER" not in os.environ:
         # The workers start later and inherit this variable. numpy's threads wait for each other by spinning; with more
         # workers than cores, this doubled the processor time of the tests.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        # The tests start `doit` more than a thousand times, and these processes write no bytecode.
         compileall.compile_dir(Path(dispatchflow.__file__).parent, quiet=2)
         compiled.limit(compiled.folder())
     else:
+        # A /dev/shm of its own has its own lock for measurements, so that several workers may measure at once. No test
+        # checks a time.
         libc = ctypes.CDLL(None)
         if libc.unshare(_NEW_MOUNTS) == 0 and libc.mount(b"none", b"/", None, _PRIVATE, None) == 0:
             libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, None)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files that have no test for the marker expression (`iree and …` or `not iree and …`).
-
-    Each worker would need seconds to import them and to compute the products of the registries that they test."""
+    """Leave out files without a test for the marker expression: importing them takes seconds per worker."""
     selected = config.option.markexpr
     if collection_path.suffix != ".py" or not selected.startswith(("iree and ", "not iree and ")):
         return None  # other plugins decide
@@ -85,7 +82,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests that slow.toml lists as slow."""
     names = {item.nodeid, item.nodeid.partition("[")[0]}
     if names & _of_slow_toml("tests") and not names & _of_slow_toml("but"):
         item.add_marker(pytest.mark.slow)
@@ -102,9 +98,7 @@ _LONGEST = ("test_hidden_features.py", "test_adding.py", "test_readme.py")
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put each of the longest tests at the beginning of another worker's share of the tests.
-
-    Otherwise, the last worker ends minutes after the others."""
+    """Give each of the longest tests to another worker, as its first test, so that no worker ends late."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     longest = [item for item in items if item.path.name in _LONGEST]
     items[:] = [item for item in items if item.path.name not in _LONGEST]
@@ -131,9 +125,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Return a function (name, text) that asserts that the file `name` in golden/ has exactly this text.
+    """Return a function (name, text) that asserts that `golden/NAME` has this text.
 
-    With `--golden=update`, it writes the file."""
+    With `--golden=update`, the function writes the file."""
 
     def compare(name: str, text: str) -> None:
         if request.config.getoption("--golden") == "update":
@@ -146,7 +140,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 @pytest.fixture(scope="session")
 def plan_of() -> Callable[..., Plan]:
-    """Return a function from a spec's text to its plan; keywords override axes, `tags` select sweeps."""
+    """Return a function from a spec's text to its plan; keywords override the spec's words."""
 
     def make(text: str, tags: tuple[str, ...] = (), **overrides: Any) -> Plan:
         return plan.expand(parser.parse(text, PurePath("specs/t.toml"), overrides), tags)
@@ -176,9 +170,9 @@ def records(tmp_path: Path) -> Records:
 
 @pytest.fixture
 def resolver_of(records: Records) -> Callable[..., Resolver]:
-    """Return a function that creates a resolver over `records`; keywords replace its arguments.
+    """Return a function that creates a resolver with a constant toolchain, CPU and device.
 
-    The toolchain, the CPU and the device are constants: no tool runs, and the machine is not inspected."""
+    Keywords replace arguments of `Resolver`. No tool runs."""
 
     def device_of(target: Target, threads: int | None) -> Device:
         threads = threads or 8

@@ -35,7 +35,7 @@ COMPILED = [
 ]
 
 _NAMED = [name for name in TARGETS if name.startswith("vulkan-") and name != "vulkan-rdna3"]
-"""The named Vulkan GPUs but the one in `COMPILED`; they compile what the default GPU does not."""
+"""The named Vulkan GPUs that are not in `COMPILED`. They compile what the default GPU does not."""
 
 # Convolutions that are compiled as products, with their options.
 CONVOLUTIONS = [

@@ -28,7 +28,7 @@ def project(copied: Project) -> Project:
 
 
 def shell(project: Project, script: str, code: int) -> str:
-    """Run a line of bash with this environment's `doit`, check the exit code, and return stderr."""
+    """Run a line of bash, in which `doit` is this environment's; return its stderr."""
     script = script.replace("doit", f"{sys.executable} -m doit")
     done = subprocess.run(
         ["bash", "-c", script], cwd=project.root, env=environment({}), capture_output=True, text=True, timeout=120

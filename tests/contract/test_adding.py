@@ -1,4 +1,4 @@
-"""The example of docs/adding.md works: its operation and its commands, in a copy of this tree."""
+"""The operation and the commands of docs/adding.md work in a copy of this repository."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = (REPOSITORY / "docs/adding.md").read_text()
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of this tree with the page's operation in one more file."""
+    """Return a copy of this repository with the operation that docs/adding.md shows."""
     root = tmp_path_factory.mktemp("adding") / "dispatchflow"
     left_out = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__")
     shutil.copytree(REPOSITORY, root, ignore=left_out)
@@ -31,10 +31,6 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python(tree: Path, *words: str) -> str:
-    """Run `python -m WORDS` in the copy, check that it succeeds, and return its standard output.
-
-    It writes bytecode, which the next command reuses.
-    """
     variables = environment({"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": ""})
     found = subprocess.run(
         [sys.executable, "-m", *words], cwd=tree, env=variables,

@@ -1,4 +1,4 @@
-"""Verification reports a reference or a module that a test breaks on purpose."""
+"""Verification reports each reference and each module that a test breaks on purpose."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def assert_different(record: Record, case: Case) -> None:
 
 
 def without_last_term(operation: Operation, operands: list[Any]) -> list[Any]:
-    """Return the operands with zeros at the last index of all axes that are summed over."""
+    """Return the operands with zeros at the last index of all summed axes."""
     changed = [operand.copy() for operand in operands]
     for operand, array in zip(operation.operands(), changed, strict=True):
         if operand.summed:
@@ -58,10 +58,7 @@ BROKEN_REFERENCES: dict[str, Callable[[Operation, list[Any]], list[Any]]] = {
 
 
 def matters(broken: str, cls: type[Operation], signature: str) -> bool:
-    """Return whether random operands show the error.
-
-    For example, a sum of two operands does not show that they are swapped.
-    """
+    """Return whether the error changes the result for random operands."""
     operation = default_case(cls, signature).operation
     assert isinstance(operation, Operation)
     draw = np.random.default_rng(1)
@@ -73,7 +70,6 @@ def matters(broken: str, cls: type[Operation], signature: str) -> bool:
 
 
 def pairs_of(broken: dict[str, Any], wanted: Callable[[str, type[Operation], str], bool]) -> list[Any]:
-    """Return pytest parameters (what is broken, operation, signature) for which `wanted` is true."""
     return [
         pytest.param(word, *parameter.values, id=f"{parameter.id}-{word}", marks=parameter.marks)
         for word in broken
@@ -100,7 +96,6 @@ def test_a_broken_reference_is_detected(
 
 
 def other_layout(operation: Operation, body: Callable[..., str], attribute: str) -> str:
-    """Return a body that reads the last operand as if its layout were `n`."""
     return body(replace(operation, layout=operation.layout[:-1] + "n"), attribute)
 
 
@@ -132,7 +127,7 @@ BROKEN_BODIES = {
 
 
 def changes(broken: str, cls: type[Operation], signature: str) -> bool:
-    """Return whether this way to break a body changes its text; False also if it would not compile."""
+    """Return whether the error changes the body's text, and the changed body compiles."""
     operation = default_case(cls, signature).operation
     assert isinstance(operation, Operation)
     if broken == "reads the last operand the other way" and operation.layout[:-1] + "n" not in cls.layouts:
@@ -146,11 +141,9 @@ def changes(broken: str, cls: type[Operation], signature: str) -> bool:
 
 
 def one_of_each(parameters: list[Any]) -> list[Any]:
-    """Mark all parameters as slow, except one of each operation with its first type.
+    """Mark all parameters as slow, except one for each operation with its first type.
 
-    The kind of error changes from operation to operation. Each parameter compiles a module, but test_plants.py compiles
-    all errors of one operation in one module.
-    """
+    The kind of error changes from operation to operation."""
     found, operations = [], list(OPERATIONS.values())
     for parameter in parameters:
         _, cls, signature = parameter.values

@@ -1,8 +1,6 @@
-"""All operations, tunings and targets compile and verify; the tests need no line for a new one.
+"""Every operation, tuning and target compiles and verifies in at least one case.
 
-`doit check_all` tests the whole product of the registries. Here every choice of every operation (a type, a layout, a
-tuning, …) occurs in at least one case.
-"""
+`doit check_all` tests the whole product of the registries."""
 
 from __future__ import annotations
 
@@ -49,9 +47,7 @@ _LIKE_MATMUL = ("batch_matmul", "chain", "matmul_splitk", "matvec", "vecmat")
 def words_of(choice: tuple[object, ...], case: Case) -> Words:
     """Return what the quick cases must cover of this case: its choices and the type of its result.
 
-    An epilogue may change that type. A tuning's family must be covered for each operation, but its numbers only once
-    for all operations, because the compiler handles them in the same way for each.
-    """
+    The numbers of a tuning must be covered once for all operations, its family for each operation."""
     own = [*choice, case.operation.types.result]
     own[_TUNING] = case.tuning.family
     if choice[0] in _LIKE_MATMUL:
@@ -60,11 +56,9 @@ def words_of(choice: tuple[object, ...], case: Case) -> Words:
 
 
 def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -> set[Case]:
-    """Return few cases in which every word (see `words_of`) occurs that is not in `seen`.
+    """Return few cases that together have every word of `words_of` that is not in `seen`.
 
-    The choice is greedy and deterministic. Among equally good cases it prefers the default tuning, because packed types
-    take up to ten times as long to compile with others.
-    """
+    The default tuning is preferred: with other tunings, packed types take up to ten times as long to compile."""
     quickly = sorted(cases.items(), key=lambda item: item[1].tuning.family != "default")
     choices = {choice: words_of(choice, case) for choice, case in quickly}
     missing = set().union(*choices.values()) - set(seen)
@@ -77,10 +71,7 @@ def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -
 
 
 def quick(name: str, seen: Words) -> set[Case]:
-    """Return the quick cases of an operation.
-
-    Each choice occurs in a case without a known failure, if there is one.
-    """
+    """Return cases that cover each choice of an operation, if possible in a case without a known failure."""
     own = {choice: case for choice, case in CASES.items() if choice[0] == name}
     sure = {choice: case for choice, case in own.items() if not KNOWN.covering(case)}
     found = covering(sure, seen)
@@ -100,13 +91,12 @@ def tuning_of(name: str) -> Tuning:
 
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """Return a store that all cases and all workers share, so that each result is made only once."""
+    """Return a workspace that all workers share, so that each result is made only once."""
     return Workspace(once(tmp_path_factory, "contract", Path.mkdir), {})
 
 
 @pytest.fixture
 def records(case: Case, workspace: Workspace) -> tuple[Record, Record | None]:
-    """Return the records of the compile and the verification of the test's case."""
     compiled = workspace.executor.compile(case)
     return compiled, workspace.executor.verify(case, workspace.resolver.chain(case).device)
 
@@ -222,7 +212,7 @@ def test_tiles_are_cut_off_and_need_not_divide_each_other(
 
 
 def test_the_caching_page_describes_what_the_compiler_does(workspace: Workspace) -> None:
-    """The page shows a configuration that equals the compiler's own, and one that the compiler refuses."""
+    """The page shows a configuration equal to the compiler's own, and another that the compiler refuses."""
     page = (REPOSITORY / "docs/caching.md").read_text()
     asked = re.findall(r"compile matmul_64x64x64_f32t_f32t_f32t_(double_tiling_\w+)@(\S+)-1t", page)
     asked += re.findall(r"16384 bytes.*\(matmul_64x64x64_f32t_f32t_f32t_(double_tiling_\w+)@(\S+)-1t\)", page)
@@ -239,10 +229,7 @@ def test_the_caching_page_describes_what_the_compiler_does(workspace: Workspace)
 
 
 def test_a_vector_tile_that_is_too_large_fails_with_the_compilers_reason(workspace: Workspace) -> None:
-    """The generic CPU has no AVX, so that its limit is below each limit that makes a case a skip.
-
-    Therefore the refusal is the same on every machine.
-    """
+    """The generic CPU has no AVX, so the compiler refuses the tile on every machine."""
     tuning = TUNINGS["double_tiling"].parse("double_tiling_64x64_8x32x31")
     operation = operation_of(OPERATIONS["matmul"], (64, 64, 64), "f32", "tt")
     assert tuning is not None

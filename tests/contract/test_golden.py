@@ -1,4 +1,4 @@
-"""Emitted modules and ingredients of keys equal tests/golden/, so that a change shows in its diff."""
+"""Emitted modules and the ingredients of keys equal the files in tests/golden/."""
 
 import json
 import re
@@ -86,8 +86,6 @@ ACTIONS = {
 
 @pytest.fixture
 def module_of(case_of):
-    """Return a function from the name of a golden file to the text of its module."""
-
     def text(name):
         if name in DISPATCHES:
             return case_of(**DISPATCHES[name]).dispatch.module()
@@ -158,10 +156,9 @@ def test_ingredients_of_a_case_s_actions_are_the_golden_ones(name, case_of, reco
 
 
 def test_command_lines_are_the_golden_ones(case_of, golden):
-    """Arguments that are no ingredients of a key are equal for all cases.
+    """Keys do not contain these arguments.
 
-    If they change, the number of the schema or the protocol must be raised.
-    """
+    If an argument changes, raise the number of the schema or the protocol."""
     operation, protocol = case_of().operation, PROTOCOLS["std"]
     given = [f"{o.type.spelling}=@{file}" for o, file in zip(operation.operands(), ("a.bin", "b.bin"), strict=True)]
     lines = {
@@ -183,7 +180,7 @@ def test_command_lines_are_the_golden_ones(case_of, golden):
 
 
 def test_protocols_are_the_golden_ones(golden):
-    """Keys contain a protocol's version, not its numbers; a changed number needs another version."""
+    """Keys contain a protocol's version, not its numbers. If a number changes, raise the version."""
     protocols = {protocol.id: asdict(protocol) for protocol in PROTOCOLS.values()}
     golden("protocols.json", json.dumps(protocols, indent=2) + "\n")
 

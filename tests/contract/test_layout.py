@@ -1,4 +1,4 @@
-"""docs/layout.md describes the code: its picture is the contract of layers, and what it names exists."""
+"""The picture in docs/layout.md equals the contract of layers, and each name on the page exists."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ def modules(folder: Path) -> list[str]:
 
 @cache
 def definitions(path: Path) -> set[str]:
-    """Return the names of a file's functions, classes and variables, and of methods as `Class.method`."""
     found = set()
     for node in ast.parse(path.read_text()).body:
         match node:
@@ -97,7 +96,7 @@ def test_each_answer_names_an_existing_definition(file: str, name: str) -> None:
 
 
 def test_models_to_copy_are_there() -> None:
-    """A model that a section says to copy is a word in one of the files that its item `Add` names."""
+    """Each model that an item `Add` of docs/layout.md names is a word in a file that the item names."""
     for heading, text in SECTIONS.items():
         add = text.partition("- Add: ")[2]
         texts = [(PACKAGE / name).read_text() for name in re.findall(r"`([\w/]+\.(?:py|toml))`", add)]
@@ -117,7 +116,7 @@ def test_tests_are_in_a_folder_named_after_the_package_that_they_test() -> None:
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    """Imports under TYPE_CHECKING are included, because a circle of two files reads like one long file."""
+    """Imports under TYPE_CHECKING count too."""
     graph = grimp.build_graph("dispatchflow", exclude_type_checking_imports=False, cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     while leaves := {module for module, found in imports.items() if not found & imports.keys()}:

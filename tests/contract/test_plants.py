@@ -1,8 +1,6 @@
-"""Verification reports planted errors: in numpy for all variants, and in compiled modules for some.
+"""Verification reports planted errors in numpy for all variants, and in compiled modules for some.
 
-Errors that any operation may have are planted in a new operation without a line here. Errors of particular operations
-are in `operation_faults.PLANTED`, and as edits of emitted text in `EDITS`.
-"""
+Errors that any operation may have are planted in a new operation without a line here."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ from dispatchflow.verification.verdict import compare_bits, compare_bounded
 
 
 def variants(name: str) -> list[Operation]:
-    """Return variants of an operation: each type with defaults, and all variants of the first type."""
+    """Return each type of the operation with defaults, and all variants of its first type."""
     first = by_name(name)[0]
     return [
         operation
@@ -64,7 +62,7 @@ def usual(operation: Operation) -> list[Any]:
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_errors_specific_to_an_operation_are_detected_in_all_types_layouts_and_options(name: str) -> None:
-    """Variants are the outer loop, because expected results are cached for only a few of them."""
+    """Variants are the outer loop, because expected results are cached for only a few variants."""
     told = set()
     for operation in by_name(name):
         for error, wrong in PLANTED[name].items():
@@ -103,7 +101,7 @@ EDITS: dict[str, list[tuple[str, dict[str, Any], str, str]]] = {
 
 
 def edited(name: str) -> list[tuple[str, Operation, str]]:
-    """Return (what is wrong, operation, body with that error) for each of the operation's `EDITS`."""
+    """Return (name of the error, operation, wrong body) for each of the operation's `EDITS`."""
     found = []
     for what, words, right, wrong in EDITS.get(name, ()):
         own = dict(words)
@@ -115,12 +113,9 @@ def edited(name: str) -> list[tuple[str, Operation, str]]:
 
 
 def chosen(name: str, every: bool) -> list[tuple[str, Operation, str]]:
-    """Return (what is wrong, operation, body with that error) for errors that any operation may have.
+    """Return (name of the error, operation, wrong body) for errors that any operation may have.
 
-    They are planted in the variant that has the most operands and, among those, the most values that differ from the
-    first variant's. Only errors that verification reports in numpy are returned. If `every` is false, there is one of
-    each kind: a dropped term of a sum, if there is one, and for `left out` the last operand.
-    """
+    Only errors that verification reports in numpy are returned. If `every` is false, one of each kind is returned."""
     first = by_name(name)[0]
     # Plants edit operands of static sizes only.
     of_first = [o for o in by_name(name) if o.signature is first.signature and not o.dynamic_dims]
@@ -142,15 +137,11 @@ def _words(operation: Operation) -> list[str]:
 
 
 def recipes(operation: Operation) -> tuple[str, ...]:
-    """Return the recipes with which compiled modules are called: only `exact`, if the operation has it.
-
-    The inputs of `exact` alone show every planted error.
-    """
+    """Return only `exact` if the operation has this recipe, because its inputs show every planted error."""
     return operation.recipes[:1] if "exact" in operation.recipes else operation.recipes
 
 
 def different(operation: Operation, result: Any, recipe: str) -> bool:
-    """Return whether verification calls a result for the inputs of a recipe different."""
     operands = made(operation, recipe)
     with np.errstate(over="ignore", invalid="ignore"):
         got = np.asarray(result).astype(dtype_of(operation.signature.result))
@@ -160,10 +151,9 @@ def different(operation: Operation, result: Any, recipe: str) -> bool:
 
 
 def module(functions: Sequence[tuple[Operation, str]]) -> str:
-    """Return one MLIR module with a function `f0`, `f1`, … for each (operation, body).
+    """Return an MLIR module with the functions `f0`, `f1`, …, one for each (operation, body).
 
-    One module is faster: starting the compiler takes longer than compiling a function.
-    """
+    One module is faster, because starting the compiler takes longer than compiling a function."""
     texts = []
     for number, (operation, body) in enumerate(functions):
         arguments = ", ".join(f"%arg{i}: {operand.type.mlir}" for i, operand in enumerate(operation.operands()))
@@ -177,7 +167,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 
 def called(workspace: Workspace, vmfb: Path, function: str, operation: Operation, recipe: str, folder: Path) -> Any:
-    """Call a compiled function with the inputs of a recipe, and return its result."""
     given = []
     for i, array in enumerate(made(operation, recipe)):
         (folder / f"in{i}.bin").write_bytes(np.ascontiguousarray(array).tobytes())
@@ -195,10 +184,9 @@ EVERY = [pytest.param(False, id="some"), pytest.param(True, id="every", marks=[p
 
 @pytest.fixture
 def compiled(name: str, every: bool, workspace: Workspace) -> tuple[Wrong, Record]:
-    """Return the errors planted in the operation, and the record of a compiled module that contains them.
+    """Return the operation's planted errors, and the record of a compiled module that contains them.
 
-    The module's first functions are right: those of `right_of`.
-    """
+    The module's first functions are the right ones, from `right_of`."""
     flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host, workspace.resolver.syntax)
     wrong = [*edited(name), *chosen(name, every)]
     functions = [*((operation, operation.body("")) for operation in right_of(wrong)), *(each[1:] for each in wrong)]

@@ -1,7 +1,6 @@
-"""Members of a registry folder import its `api.py` and files that begin with `_`, but not each other.
+"""A registry's member imports `api.py` and files that begin with `_`, but no other member.
 
-Therefore a file can be added or removed without a change of others. A wrong member is refused with its file's name.
-"""
+Therefore a member can be added or removed without changing other files."""
 
 import ast
 import re
@@ -24,7 +23,6 @@ MEMBERS = [path for path in FILES if not path.stem.startswith("_") and path.stem
 
 
 def imports(path):
-    """Return the full names of the modules and of their members that a file imports, also in functions."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
     assert not any(isinstance(node, ast.ImportFrom) and node.level for node in nodes), "a relative import"
     plain = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
@@ -93,7 +91,7 @@ def test_an_incomplete_class_is_reported_with_its_file_and_what_is_missing(old, 
     ],
 )  # fmt: skip
 def test_an_option_with_numbers_in_one_operation_and_words_in_another_is_refused(dims, values, says):
-    """Both options would be one column of the results, which can hold only numbers or only words."""
+    """An option is one column of the results, which holds only numbers or only words."""
     reduction = OPERATIONS["reduction"]
     assert isinstance(reduction.options["kind"].values, tuple)
     options = {} if values is None else {"kind": Option(values, "")}
@@ -153,7 +151,7 @@ def test_words_that_cannot_be_written_are_refused(words, says):
 )
 @pytest.mark.parametrize("words", ["'dims': ('m', '{}')", "'options': {{'{}': Option(('a', 'b'), '')}}"])
 def test_options_whose_name_already_has_another_meaning_are_refused(word, by, words):
-    """Otherwise the option's values would be lost, or confused with those of the other meaning."""
+    """Otherwise the option's values would be lost."""
     body = f"{{'__module__': 'dispatchflow.operations.matmul', {words.format(word)}}}"
     lines = [
         "from dispatchflow.operations import OPERATIONS, Option",

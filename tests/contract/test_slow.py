@@ -1,4 +1,4 @@
-"""The list of slow tests names existing tests: the entry of a renamed test would mark nothing as slow."""
+"""Each test that slow.toml lists exists; a wrong name would mark no test as slow."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Version numbers in keys stand for source code, which must not change without its number."""
+"""Source code that a version number in keys stands for must not change without the number."""
 
 import ast
 import json
@@ -31,7 +31,9 @@ MESSAGES = {
 
 
 def outline(node):
-    """Return a syntax tree as nested lists without docstrings and positions, equal in all Python versions."""
+    """Return a syntax tree as nested lists that are equal in all Python versions.
+
+    Docstrings and positions are left out."""
     if isinstance(node, list):
         return [outline(each) for each in node]
     if not isinstance(node, ast.AST):
@@ -67,7 +69,7 @@ def versions(read):
 
 
 def forgotten(found, known):
-    """Return the messages for numbers that did not change although their source did."""
+    """Return a message for each number that stayed the same although its source code changed."""
     return [
         f"what {name} stands for has changed: {MESSAGES[name]}"
         for name in found

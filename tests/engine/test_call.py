@@ -1,4 +1,4 @@
-"""The reason of a tool's failure in one line, from the tool's output."""
+"""A tool's failure has a reason of one line, from the tool's output."""
 
 import pytest
 

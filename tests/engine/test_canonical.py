@@ -1,4 +1,4 @@
-"""Each value has one canonical spelling in bytes, and no two values share a spelling."""
+"""Each value has one canonical encoding in bytes, and no two values share an encoding."""
 
 import struct
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def strict(value):
 
 
 def decoded(content: bytes):
-    """Decode canonical bytes without a schema, which shows that different values have different bytes."""
+    """Decode canonical bytes without a schema."""
     value, rest = _next(content)
     assert rest == b""
     return value
@@ -138,10 +138,8 @@ def test_a_form_completed_with_strings_gives_the_key_of_all_strings(first, middl
 
 
 def test_contents_with_colliding_xxh3_digests_have_different_digests():
-    """XXH3's secret is public, so contents with equal XXH3 digests can be written on purpose.
-
-    A lane whose low half equals the secret's contributes nothing, whatever its high half is.
-    """
+    """XXH3's secret is public, so anyone can write two contents with equal XXH3 digests."""
+    # A lane whose low half equals the secret's contributes nothing, whatever its high half is.
     secret = bytes.fromhex("b8fe6c3923a44bbe7c01812cf721ad1c")
 
     def content(first: int, second: int) -> bytes:

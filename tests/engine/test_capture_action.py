@@ -1,4 +1,6 @@
-"""The key of a capture holds all that decides its bytes; its sites are those that a call may launch."""
+"""The key of a capture has everything that decides its bytes.
+
+All sites that a call may launch are captured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model's file of weights that is missing is named, with a tensor in it, before the importer runs."""
+"""A missing file of weights is named before the importer runs, with a tensor that the file has."""
 
 from pathlib import Path
 

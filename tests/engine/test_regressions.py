@@ -21,7 +21,7 @@ WORDS = "[[known_failure]]\nmatch = 'matmul_*'\nmessage = 'never'\nreason = 'kno
 
 @pytest.fixture
 def recorded(records, resolver_of, case_of):
-    """Return a function that records whether a stage of the case passed; the stages before it passed."""
+    """Return a function that records the stages up to `stage`, of which only the last may fail."""
     records.remember("toolchain:old", json.dumps({"digest": OLD.digest, "version": "3.12.0", "runtime_digest": "old"}))
 
     def record(stage, ok, **changed):
@@ -49,7 +49,7 @@ def recorded(records, resolver_of, case_of):
 
 @pytest.fixture
 def failure(resolver_of, case_of):
-    """Return a function that returns whether the case's failure is known, and the failure's reason."""
+    """Return a function that returns (whether the case's failure is known, its reason)."""
 
     def find(stage, releases=""):
         entries = parse(f"{WORDS}stage = '{stage}'\ntoolchain = '{releases}'\n", PurePath("a.toml"))

@@ -1,4 +1,4 @@
-"""The runtime whose verdict on code counts, if several runtimes are used with one store."""
+"""If several runtimes use a store, each runtime keeps its verdict on the code."""
 
 from dataclasses import replace
 
@@ -14,10 +14,7 @@ THIRD = Digest("digest-of-a-third-runtime")
 
 @pytest.fixture
 def compiled(case_of, records, resolver_of):
-    """Return a function that records the compile and the data of a case of size m.
-
-    It also records a measurement with `runtime`, if one is given.
-    """
+    """Return a function that records a case's compile and data, and a measurement if `runtime` is given."""
 
     def make(runtime=None, m=4):
         case, resolver = case_of(threads=1, m=m), resolver_of()
@@ -40,10 +37,7 @@ def compiled(case_of, records, resolver_of):
 
 @pytest.fixture
 def verified(records, resolver_of):
-    """Return a function that records a verdict on a case's code, as the executor does.
-
-    The record has the key that the case's chain has now.
-    """
+    """Return a function that records a verdict on a case's code with the key that the case has now."""
 
     def make(case, runtime, ok, **words):
         resolver = resolver_of(toolchain=replace(TOOLCHAIN, runtime_digest=runtime))

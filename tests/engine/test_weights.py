@@ -1,4 +1,4 @@
-"""Weights in the keys of a module's actions."""
+"""Weights are part of the keys of a module's actions by their content, not by their path."""
 
 from dataclasses import replace
 

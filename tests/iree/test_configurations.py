@@ -1,8 +1,6 @@
 """The configurations that the compiler applied are read from its dumps.
 
-The dumps in data/configurations were written by IREE 3.13.0, one by 20241104. CPU features, bindings and layouts, which
-are not read, are left out.
-"""
+IREE 3.13.0 and 20241104 wrote the dumps in data/configurations. Fields that are not read are left out."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -98,7 +96,7 @@ def test_an_encoding_that_copies_packed_nothing(case_of):
 
 
 def test_tunings_of_flags_only_are_checked_for_any_program():
-    """These tunings do not look at the operation, which a user's module does not have."""
+    """A user's module has no operation, so these tunings must not look at the operation."""
     for tuning in (tuning for family in TUNINGS.values() for tuning in family.expand({}) if not tuning.annotates):
         asked = tuning.requested(None)
         assert (tuning.ignored(None, read("default")) is None) == (asked is None), tuning.name

@@ -1,7 +1,4 @@
-"""Profiles are read as `iree-profile export` of IREE 3.13 prints them.
-
-The records here have all fields that are read, and some that are not.
-"""
+"""Profiles are read in the form in which `iree-profile export` of IREE 3.13 prints them."""
 
 import json
 

@@ -58,8 +58,6 @@ SOME = Installed("1.0", Digest("d"), "/somewhere")
 
 @pytest.fixture
 def keys_of(case_of: Any, resolver_of: Any, records: Any) -> Any:
-    """Return a function that returns the (verify, profile) keys of a case whose input data is recorded."""
-
     def make(library: Installed = SOME, **words: Any) -> tuple[Any, Any]:
         case = case_of(threads=1, **{"provider": "numpy", **words})
         resolver = resolver_of(installed=lambda name: library, cache_bytes=2**20)
@@ -112,7 +110,9 @@ def test_libraries_that_a_library_may_load_are_part_of_its_device_and_not_of_the
 def test_blas_that_no_installer_recorded_is_part_of_the_digest(
     records: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Debian records no files of a package, conda its own files, and PyPI also the BLAS that it contains."""
+    """Debian records no files of a package.
+
+    conda records the package's files, and PyPI also the BLAS in the package."""
     own = {
         "its own": "numbers/a.so,sha256=1,9\n",
         "BLAS too": "numbers/a.so,sha256=1,9\nnumbers.libs/libblas.so,sha256=2,9\n",

@@ -24,10 +24,7 @@ HERE = Installed("1.30", Digest("d"), "/somewhere")
 
 @pytest.fixture
 def plan_here(tmp_path, monkeypatch):
-    """Return a function that plans these words in a folder with a model, its weights and a module.
-
-    The function returns (names of the cases, reasons of the skips).
-    """
+    """Return a function that plans a sweep, and returns (names of the cases, reasons of the skips)."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.onnx").write_bytes(model(field(5, tensor("a.bin"))))
     (tmp_path / "a.bin").write_bytes(b"weights")

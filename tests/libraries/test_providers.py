@@ -1,4 +1,4 @@
-"""Every operation that a library computes instead of IREE is right, or is skipped with a reason."""
+"""A library computes each operation right, or the case is skipped with a reason."""
 
 from __future__ import annotations
 
@@ -34,14 +34,13 @@ def library(request: pytest.FixtureRequest) -> Library:
 
 
 def every(cls: type[Operation]) -> Iterator[Operation]:
-    """Yield the operation with each type and layout, each value of each option, and each shape."""
     shapes = SHAPES_OF.get(cls.name, SMALL)
     for signature, layout, chosen, shape in product(cls.signatures, cls.layouts, chosen_of(cls), shapes):
         yield operation_of(cls, shape, signature, layout, chosen)
 
 
 def computed(library: Library, operation: Operation, operands: list[np.ndarray]) -> np.ndarray:
-    """Return the result of the library's call, run as by `libraries/_harness.py`, but in this process."""
+    """Return the result of the library's call, which runs in this process."""
     harness = HARNESSES[library.name]("cpu", 1)
     names: dict[str, Any] = {}
     exec(call_text(library, operation), names)
@@ -86,7 +85,7 @@ def test_every_call_is_right_or_a_skip(cls: type[Operation], library: Library) -
 @pytest.mark.parametrize("mask", ["no", "yes"])
 @pytest.mark.parametrize("keys", [7, 9])
 def test_causal_attention_counts_from_the_last_key(keys: int, mask: str, library: Library) -> None:
-    """PyTorch's `is_causal` counts from the first key: it is used only for as many queries as keys."""
+    """PyTorch's `is_causal` counts from the first key, which is right only for as many queries as keys."""
     attention = OPERATIONS["attention"].make((2, 7, 5, 4, keys), mask=mask, causal="yes")
 
     assert unsupported(library, attention, TARGETS["llvm-cpu"]) is None
@@ -96,7 +95,7 @@ def test_causal_attention_counts_from_the_last_key(keys: int, mask: str, library
 
 
 def test_a_dynamic_product_has_the_call_of_the_static_one(library: Library) -> None:
-    """Both products have the same inputs, and are measured once."""
+    """The dynamic product and the static product have the same inputs, and are measured once."""
     for cls, sizes in ((OPERATIONS["matmul"], (3, 5, 7)), (OPERATIONS["batch_matmul"], (2, 3, 5, 7))):
         static = cls.make(sizes, epilogue="bias")
         for words in cls.options["dynamic"].values:

@@ -1,4 +1,4 @@
-"""Libraries are measured beside IREE; with cold inputs each call takes the next copy of its operands."""
+"""Libraries are measured beside IREE. With cold inputs, each call takes the next copy of its operands."""
 
 from __future__ import annotations
 
@@ -63,11 +63,9 @@ def three_of(operation: Operation) -> Rotation:
 
 @pytest.mark.iree
 def test_each_call_of_a_rotation_takes_the_next_copy(tmp_path: Path) -> None:
-    """Each call takes the next copy of its operands, in a module that the runtime's Python keeps loaded.
+    """In the second module, all copies of the first operand but the first are zero.
 
-    The second rotation has zeros in all copies of the first operand except the first copy, so the results show which
-    copy a call took. An operand of 24 elements ends within a cache line.
-    """
+    The results show which copy a call took."""
     import iree.runtime
 
     workspace = Workspace(tmp_path, dict.fromkeys("m", "4") | {"n": "5", "k": "6", "threads": "1"})

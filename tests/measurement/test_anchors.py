@@ -1,4 +1,4 @@
-"""Anchors yield a session's factor and the interval in which the next session's median is expected."""
+"""Anchors give a session's factor and the interval in which the next session's median is expected."""
 
 import csv
 import json
@@ -128,7 +128,9 @@ def test_measurement_of_an_older_version_has_the_prior_s_sensitivity():
 
 
 def test_the_next_median_of_ten_real_runs_is_inside_the_interval():
-    """Run 5 is the first that other guests slowed: its medians may be outside run 4's plain intervals."""
+    """Run 5 was slowed by other guests of the machine.
+
+    Its medians may be outside the plain intervals of run 4."""
     runs, history, earlier, before, outside = {}, History(), [], {}, {"plain": [], "anchored": []}
     for row in csv.DictReader(RUNS.open()):
         runs.setdefault(row["run"], []).append(row)
@@ -157,11 +159,9 @@ DIVIDING = Sensitivity(1.0, 1e-6, 0.01, 200.0)
 
 
 def covered(felt_by, machines=20, sessions=18, cases=5):
-    """Return two dicts of "plain" and "anchored": the fraction of true intervals, and their number.
+    """Return the fraction of intervals that hold the next session's median, and the number of intervals.
 
-    An interval is true if it contains the next session's median. Cases have sensitivities from 0 to 3, and other guests
-    slow three of ten sessions of each machine.
-    """
+    The keys of each dict are "plain" and "anchored"."""
     held = {"plain": [], "anchored": []}
     for seed in range(machines):
         rng, history, earlier, before = np.random.default_rng(seed), History(), [], {}

@@ -22,7 +22,7 @@ BLOCKS = PROTOCOLS["std"].blocks
 
 @pytest.fixture
 def taken(monkeypatch):
-    """Return a list that receives the label of each trial whose block runs; all blocks take the same time."""
+    """Replace the run of a block; return the list of the labels of the trials whose blocks ran."""
     labels = []
 
     def run_block(bench, toolchain, trial):
@@ -41,7 +41,7 @@ def session(tmp_path):
 
 
 def trials(session, shapes, protocol="std"):
-    """Add {shape: number} of trials to the session; shapes alternate, as parallel verifications end."""
+    """Add `shapes[shape]` trials of each shape to the session; the shapes alternate."""
     names = sorted((number, shape) for shape, count in shapes.items() for number in range(count))
     return [
         session.add(
@@ -195,10 +195,9 @@ def test_without_pauses_rounds_follow_each_other_and_the_measurement_records_it(
 
 @pytest.fixture
 def waiting(monkeypatch):
-    """Return a list of (part of the time that a block waited for a CPU, time in ns) for the next blocks.
+    """Return a list for (part of the time that a block waits for a CPU, the block's time in ns).
 
-    Blocks after these hardly wait.
-    """
+    Each block takes the next entry; blocks after the last entry hardly wait."""
     coming = []
 
     def run_block(bench, toolchain, trial):
@@ -220,7 +219,7 @@ def test_a_block_that_waited_for_a_cpu_is_taken_again(session, waiting):
 
 
 def test_a_steady_time_of_blocks_that_waited_for_a_cpu_is_not_trusted(session, waiting):
-    """A time was 11 times too long, but `measured` with ±0.1 %, because another process used one CPU."""
+    """A busy process on one of the CPUs made a time 11 times too long, with an interval of only ±0.1 %."""
     waiting += [(0.25, 11e6)] * 100
     (trial,) = trials(session, {"a": 1})
     session.measure_until_decided(trial)
@@ -254,7 +253,7 @@ def test_blocks_count_as_they_are_if_the_kernel_reports_no_waits(session, waitin
 
 
 def test_a_session_whose_anchors_waited_for_cpus_does_not_enter_the_history(tmp_path):
-    """Otherwise one session on a busy machine that is ten times slower would make all intervals too wide."""
+    """Otherwise one session on a busy machine would make all intervals too wide."""
     records, key = Store(tmp_path / "store").records, digest_of(b"case")
 
     def spread(run, ns, waited):

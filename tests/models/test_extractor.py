@@ -68,7 +68,6 @@ FLAGS = ("--iree-hal-target-device=local", "--iree-hal-local-target-device-backe
 
 
 def configured(folder: Path, source: str, *flags: str) -> str:
-    """Compile a module; return its executable as the compiler configured it."""
     dump = folder / f"of_{source}"
     tool = compiler_folder() / "iree-compile"
     argv = [tool, source, *FLAGS, *flags, f"--iree-hal-dump-executable-configurations-to={dump}", "-o", "code.vmfb"]

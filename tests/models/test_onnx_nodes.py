@@ -1,4 +1,4 @@
-"""The node that the compiler cannot lower is found by the location of the compiler's error."""
+"""The location of the compiler's error shows which ONNX node the compiler cannot lower."""
 
 from dispatchflow.models.onnx_nodes import blamed
 

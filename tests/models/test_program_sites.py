@@ -154,7 +154,6 @@ def workspace_of(folder, target, **programs):
 
 
 def made(folder, target, **programs):
-    """Return the program of each module and the record of its provenance, by the module's name."""
     executor = (workspace := workspace_of(folder, target, **programs)).executor
     found = {}
     for case in workspace.plan.cases:
@@ -182,7 +181,6 @@ FEW = ("two", "loops", "loaded", "dynamic")
     ],
 )
 def test_sites_of_the_verified_code_have_the_operations_that_the_user_wrote(tmp_path, target, names):
-    """A record is `ok` only if the tagged code is the case's own and each launch has one tag at most."""
     found = made(tmp_path, target, **{name: PROGRAMS[name] for name in names})
 
     assert found.keys() == set(names)

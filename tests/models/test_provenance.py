@@ -1,4 +1,4 @@
-"""Sites have source operations by location or data flow; a neighbor's location is not believed."""
+"""Sites have source operations by location or data flow; the location of a neighbor is not believed."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def node(kind, *uses, given=(), parent=1, results=1, symbol=None, name=None):
 
 
 def module(*nodes):
-    """Return the nodes of a module whose function `main` has these nodes, numbered from 2."""
+    """Return the nodes of a module with a function `main`, and `nodes`, whose numbers begin with 2."""
     return (
         Node("builtin.module", None, None, False, 0, (), ()),
         Node("func.func", 0, "main", False, 0, (), ()),
@@ -31,7 +31,7 @@ def moving(*origins):
 
 
 def stored(*origins):
-    """Return the body of a dispatch that only copies, as recorded from a padded convolution (IREE 3.13)."""
+    """Return the body of a dispatch that only copies, as IREE 3.13 gives it for a padded convolution."""
     around = "iree_tensor_ext.dispatch.tensor.load", "iree_tensor_ext.dispatch.tensor.store", "flow.return"
     return tuple(Computation(kind, origins, tensor="load" in kind) for kind in around)
 

@@ -91,7 +91,6 @@ def test_parts_of_one_call_sum_exactly_and_are_off_by_less_than_1_ns(parts, call
 
 
 def recorded(calls, *buffers, commands=True):
-    """Return a recorder of calls of a program that executes each of its command buffers once per call."""
     recorder = Recorder()
     for _ in range(calls):
         for number, exports in enumerate(buffers, 1):

@@ -1,4 +1,4 @@
-"""In attention, lost digits at a part of the places or keys and wrong numbers of a range are reported."""
+"""Attention with fewer digits at a part of the operands, or wrong for a range of numbers, is reported."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ def judges(operation: Operation) -> list[Judge]:
 
 
 def with_fewer_digits(operation: Operation, operands: list[Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield (error, operands) with half of the digits at all places or keys but some.
-
-    The last errors leave out less: a half, or every second place."""
+    """Yield (error, operands) in which some places or keys keep all digits, and the others half of them."""
     _, _, _, k1, k2 = operation.sizes
     element = operation.signature.operands[0]
     parts = [(0, 2, k1), (1, 2, k1), (1, 1, k2), (2, 1, k2)]
@@ -56,7 +54,7 @@ def test_half_of_the_digits_at_a_part_of_the_places_or_keys_are_reported(types: 
 
 @pytest.mark.parametrize("types", ATTENTION.signatures)
 def test_the_digits_of_each_place_of_queries_and_keys_count(types: str) -> None:
-    """Two batches and 64 queries show each place by itself."""
+    """Two batches and 64 queries are enough to show an error at a single place."""
     operation = ATTENTION.make((2, 64, 2, 32, 64), types)
     judge, element = Judge(operation, "peaked"), operation.signature.operands[0]
     for index in (0, 1):
@@ -69,7 +67,7 @@ def test_the_digits_of_each_place_of_queries_and_keys_count(types: str) -> None:
 def attention(
     operation: Operation, operands: list[Any], exp: Any = np.exp, first: float = -np.inf, most: float = np.inf
 ) -> Any:
-    """Compute attention with another exponential or first maximum.
+    """Compute attention with the exponential `exp` and the first maximum `first`.
 
     Products of queries and keys overflow above `most`."""
     _, m, _, _, k2 = operation.sizes

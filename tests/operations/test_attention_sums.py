@@ -1,4 +1,4 @@
-"""Wrong sums, masks and boundaries in attention are reported at real sizes; correct kernels pass."""
+"""Wrong sums, masks and boundaries in attention are reported at real sizes; right kernels pass."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ATTENTIONS = [
 
 
 def misread(operation: Operation, operands: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield (error, result) of causal attentions with a mask that get the boundary or the mask wrong."""
+    """Yield (error, result) of causal attentions whose boundary or mask is wrong."""
     q, k, v, mask = operands
     yield "a boundary that is one late", attention(operation, operands, more=1)
     yield "a boundary that is one early", attention(operation, operands, more=-1)
@@ -89,7 +89,7 @@ def test_the_boundary_of_each_causal_query_is_seen(types: str, k2: int) -> None:
 
 @pytest.mark.parametrize(("types", "options", "k2"), ATTENTIONS, ids=str)
 def test_a_right_attention_passes(types: str, options: Any, k2: int) -> None:
-    """Flash attention is correct, and so are weights that are divided before they are rounded."""
+    """Flash attention is right, and so are weights that are divided before they are rounded."""
     m = 8 if k2 == 8 else 18
     operation = ATTENTION.make((1, m, 4, 64, k2), types, **options)
     for recipe in operation.recipes:
@@ -183,10 +183,9 @@ def passes(judge: Judge) -> None:
 
 
 def one_by_one(judge: Judge, step: int) -> Any:
-    """Divide the weights by their sum, then add up the weighted values key by key.
+    """Divide the weights by their sum, then add the weighted values key by key.
 
-    If `step` is -1, begin at the last key.
-    """
+    If `step` is -1, begin at the last key."""
     scores, v = scored(judge), judge.operands[2].astype(np.float32)
     powers = np.exp2(scores - scores.max(axis=2, keepdims=True))
     shares = powers / np.cumsum(powers, axis=2, dtype=np.float32)[..., -1:]
@@ -198,7 +197,7 @@ def one_by_one(judge: Judge, step: int) -> Any:
 
 
 def scored(judge: Judge) -> Any:
-    """Return the scores times log2(e), with the mask added and the hidden keys at -3e38."""
+    """Return the scores times log2(e), with the mask added; hidden keys have the score -3e38."""
     operation = judge.operation
     _, m, _, _, k2 = operation.sizes
     q, k, _, *masks = (array.astype(np.float32) for array in judge.operands)
@@ -212,8 +211,7 @@ def scored(judge: Judge) -> Any:
 def online(judge: Judge, tile: int, skipped: Iterable[int] = ()) -> Any:
     """Compute attention tile by tile with a running maximum.
 
-    The tiles in `skipped` do not rescale the sums before them, as if the maximum had not changed.
-    """
+    The tiles in `skipped` do not rescale the sums of earlier tiles."""
     (b, m, _, _, k2), scores, v = judge.operation.sizes, scored(judge), judge.operands[2].astype(np.float32)
     own = dtype_of(judge.operation.signature.operands[0])
     largest, total, found = np.full((b, m, 1), -3e38, np.float32), np.float32(0), np.float32(0)

@@ -1,4 +1,4 @@
-"""Wrong sums, divisors and epsilons in norm are reported at real sizes; correct kernels pass."""
+"""Wrong sums, divisors and epsilons in norm are reported at real sizes; right kernels pass."""
 
 from __future__ import annotations
 
@@ -191,18 +191,18 @@ def test_the_variance_of_equal_elements_may_not_be_negative(types: str, n: int) 
 
 
 Moments = tuple[Any, Any, int]
-"""A mean, the sum of the squares of the distances from it, and their number."""
+"""(mean of some numbers, sum of the squares of their distances from the mean, their count)."""
 
 
 def merged(a: Moments, b: Moments) -> Moments:
-    """Return the moments of two parts of a row together, in f32 (Chan, Golub and LeVeque)."""
+    """Return the moments of the union of two parts of a row, in f32 (Chan, Golub and LeVeque)."""
     (mean, squares, count), (other, more, added) = a, b
     both, d = count + added, other - mean
     return mean + d * np.float32(added / both), squares + more + d * d * np.float32(count * added / both), both
 
 
 def updated(x: Any, lanes: int) -> list[Moments]:
-    """Return the moments of each lane, as Welford's method updates them for one element after another."""
+    """Return the moments of each lane by Welford's method, one element after another."""
     mean, squares = np.zeros((2, len(x), lanes), np.float32)
     for i, each in enumerate(x.reshape(len(x), -1, lanes).swapaxes(0, 1)):
         d = each - mean

@@ -64,7 +64,7 @@ def test_partial_sums_of_exact_inputs_are_exact(name):
 
 @EACH
 def test_a_right_result_is_not_called_wrong(name):
-    """The reference's result is right, and so is its formula computed in the accumulator's type."""
+    """The reference's result is right, and so is its formula in the accumulator's type."""
     for operation in by_name(name):
         types, right = operation.types, {"equal"} if operation.bitwise else {"equal", "within bound"}
         for recipe in operation.recipes:

@@ -1,4 +1,4 @@
-"""Operands and sums in too narrow a type are reported at every K; no correct order of summation is."""
+"""Operands and sums in too narrow a type are reported at every K; no right order of summation is."""
 
 from __future__ import annotations
 
@@ -27,16 +27,13 @@ def product(k: int, types: str = "f32", m: int = 12, n: int = 16) -> Operation:
 
 
 def rounded(array: Any, digits: int) -> Any:
-    """Round to this number of binary digits, ties to even; the exponent range is not limited."""
+    """Round to this number of binary digits, ties to even, without a limit of the exponent."""
     fraction, exponent = np.frexp(array)
     return np.ldexp(np.round(np.ldexp(fraction, digits)), exponent - digits)
 
 
 def in_order(products: Any, dtype: Any) -> Any:
-    """Sum over the last axis in this type, one term after another.
-
-    `np.add.accumulate` rounds each partial sum.
-    """
+    """Sum over the last axis in this type, one term after another, and round each partial sum."""
     return np.add.accumulate(products.astype(dtype), axis=-1)[..., -1]
 
 
@@ -91,7 +88,7 @@ def test_f16_operands_that_lose_digits_are_found(k: int, narrow: Any, types: str
 @pytest.mark.parametrize("types", ["f32", "f16_f32", "bf16"])
 @pytest.mark.parametrize("k", [64, 1024, 16384, 65536])
 def test_a_sum_that_is_narrow_within_blocks_is_found(k: int, dtype: Any, block: int, types: str) -> None:
-    """A block of 0 stands for the whole sum."""
+    """Block 0 is the whole sum."""
 
     def wrong(operands: Any) -> Any:
         each = terms(*operands)
@@ -212,7 +209,7 @@ def test_digits_that_are_lost_at_some_places_of_a_sum_are_found(
 
 
 def pieces(x: Any, dtype: Any, count: int) -> list[Any]:
-    """Split x into `count` numbers of this type whose sum is close to x, the largest first."""
+    """Split `x` into `count` numbers of this type whose sum is close to `x`, the largest first."""
     found: list[Any] = []
     for _ in range(count):
         found.append((x - sum(found)).astype(dtype).astype(np.float64))

@@ -1,4 +1,4 @@
-"""Kernels that are right only for small numbers are reported, e.g. with integers that are too short."""
+"""Kernels that are right only for small numbers are reported, such as those with too short integers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ def wrapped(bits: int) -> Kernel:
 
 
 def in_pairs(bits: int) -> Kernel:
-    """Return a matmul that adds products in saturating pairs, as pmaddubsw does.
+    """Return a matmul that adds products in saturating pairs of `bits` bits, as pmaddubsw does.
 
-    If it is called with a bias, it adds the bias and applies relu.
-    """
+    With a bias, the matmul also adds the bias and applies relu."""
 
     def product(a: Any, b: Any, *bias: Any) -> Any:
         pairs = a[:, ::2, None] * b[None, ::2] + a[:, 1::2, None] * b[None, 1::2]
@@ -40,13 +39,12 @@ def in_pairs(bits: int) -> Kernel:
 
 
 def in_wrapping_pairs(products: Any) -> Any:
-    """Sum over the last axis; the sums of two neighbors are in i16 and wrap."""
     pairs = np.add.reduceat(products, np.arange(0, products.shape[-1], 2), axis=-1)
     return pairs.astype(np.int16).astype(np.int64).sum(axis=-1)
 
 
 def saturating(a: Any, b: Any, *added: Any) -> Any:
-    """Compute a matmul whose addends are added in saturating i32, as vpdpbusds and vqadd do."""
+    """Compute a matmul and add `added` in saturating i32, as vpdpbusds and vqadd do."""
     total = (a @ b).astype(np.int32).astype(np.int64)
     for one in added:
         total = np.clip(total + one, -(2**31), 2**31 - 1)

@@ -1,4 +1,4 @@
-"""Wrong sums, tiles, inverses and maxima in softmax are reported at real sizes; correct kernels pass."""
+"""Wrong sums, tiles, inverses and maxima in softmax are reported at real sizes; right kernels pass."""
 
 from __future__ import annotations
 
@@ -61,14 +61,13 @@ def test_a_right_softmax_in_its_own_types_passes(types: str, n: int, m: int) -> 
 
 
 Skipped = Callable[[int, Any], Any]
-"""(index of a tile, growth of the maximum in it) → whether the tile fails to rescale the sum."""
+"""(index of a tile, growth of the maximum in the tile) → whether the tile does not rescale the sum."""
 
 
 def online(x: Any, tile: int = 37, skipped: Skipped = lambda index, growth: False, kept: float = 0.0) -> Any:
     """Compute a softmax tile by tile, with powers of two and a running maximum.
 
-    `skipped` says which tiles do not rescale the sum. The maximum changes only if it grows by more than `kept`.
-    """
+    The tiles of `skipped` do not rescale the sum. The maximum changes only if it grows by more than `kept`."""
     x = x * np.float32(np.log2(np.e))
     largest, total = np.full((len(x), 1), -3e38, np.float32), np.zeros((len(x), 1), np.float32)
     for index, start in enumerate(range(0, x.shape[1], tile)):
@@ -131,7 +130,9 @@ def test_a_maximum_that_rises_judges_no_right_softmax_wrong(types: str, m: int, 
 @pytest.mark.parametrize("types", ["f32", "f16_f32_f16", "f16"])
 @pytest.mark.parametrize(("m", "n"), [(1, 512), (1, 65536), (2, 1000), (24, 4096)])
 def test_an_exponential_that_is_wrong_at_some_distance_from_the_maximum_is_reported(types: str, m: int, n: int) -> None:
-    """The distances of the random inputs end at 32 or 8; at 256 the exponential is 0 in f32 and f16."""
+    """Random inputs are at most 32 (f32) or 8 (f16) below the maximum.
+
+    At 256 the exponential is 0 in f32 and f16."""
     if (operation := SOFTMAX.make((m, n), types)).illegal("llvm-cpu"):
         return
     judge = Judge(operation, "rising" if m == 1 else "peaked")
@@ -164,7 +165,7 @@ def test_short_rows_show_an_exponential_that_is_wrong_where_it_is_subnormal() ->
 @pytest.mark.parametrize("types", ["f32", "f16_f32_f16", "f16"])
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 300), (2, 17), (7, 512), (8, 512), (33, 100), (16, 65536)])
 def test_a_maximum_that_begins_with_a_finite_number_is_reported(types: str, m: int, n: int) -> None:
-    """A row of masked elements may lie below any number that a kernel takes for low enough."""
+    """All elements of a masked row may lie below the number with which a kernel begins its maximum."""
     if (operation := SOFTMAX.make((m, n), types)).illegal("llvm-cpu"):
         return
     judge = Judge(operation, "single" if m < 8 else "counted")
@@ -187,7 +188,7 @@ def in_digits(x: Any, digits: int) -> Any:
 @pytest.mark.parametrize("types", ["f32", "f16_f32_f16"])
 @pytest.mark.parametrize(("m", "n"), [(1, 64), (1, 512), (1, 2048), (1, 4096), (2, 16384), (8, 65536)])
 def test_an_inverse_of_the_sum_in_few_digits_is_reported(types: str, m: int, n: int) -> None:
-    """The sums must not equal the number of columns, a power of two: its inverse has a single digit."""
+    """A sum that is a power of two would hide the error, because its inverse has a single digit."""
     operation = SOFTMAX.make((m, n), types)
     judges = [Judge(operation, recipe) for recipe in operation.recipes if recipe in ("counted", "peaked", "rising")]
 
@@ -237,7 +238,7 @@ def test_a_maximum_of_a_part_of_the_row_is_reported_whatever_the_number_of_rows(
 
 
 def test_each_row_of_narrow_results_sees_every_second_fourth_element() -> None:
-    """Check the numbers of positions that docs/verification.md states."""
+    """docs/verification.md states these numbers of positions."""
     for n, m in ((4096, 1), (4096, 5), (16384, 16), (16384, 19)):
         seen = made(SOFTMAX.make((m, n), "f16_f32_f16"), "counted")[0]
         rows = [row >= row.max() for i, row in enumerate(seen) if i % 8 != 7]

@@ -112,7 +112,7 @@ def test_flops_are_what_a_hand_counts_whatever_the_types_and_the_layout(cls):
 
 @pytest.mark.parametrize("cls", OPERATIONS.values(), ids=lambda cls: cls.name)
 def test_operations_other_than_data_movement_have_a_flop_for_each_element(cls):
-    """Each operation is checked, also if `COUNTED` omits it: its formula must not forget a dim."""
+    """This test also covers operations that `COUNTED` omits. A formula must not forget a dim."""
     sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
     operation = cls.make(sizes)
     largest = max(tensor.size for tensor in (*(operand.type for operand in operation.operands()), operation.result()))
@@ -136,7 +136,6 @@ def test_traffic_is_the_bytes_of_the_arrays(cls):
 
 
 def unseen_pixels(operation: Window) -> int:
-    """Count the elements of the image that no window reads, by visiting all windows."""
     stride, dilation, padding = (operation.option(word) for word in ("stride", "dilation", "padding"))
     n, h, w, c, kh, kw = map(operation.size, ("n", "h", "w", "c", "kh", "kw"))
     seen = np.zeros((h, w), bool)
@@ -159,10 +158,9 @@ SKIPPING = [
 
 @pytest.mark.parametrize("name", ["pooling", "conv2d", "depthwise_conv2d", "quantized_conv2d"])
 def test_pixels_that_no_window_sees_are_no_traffic(name):
-    """A stride that exceeds the window, or has a common divisor with the dilation, skips pixels.
+    """Some pixels are skipped if the stride is larger than the window.
 
-    Counting these pixels once made measured rates up to stride² times too high, and the cases were marked suspect.
-    """
+    Counting skipped pixels would make measured rates up to stride² times too high."""
     cls, skipped = OPERATIONS[name], set()
     for (h, w), (kh, kw), *options in SKIPPING:
         sizes = {"n": 2, "h": h, "w": w, "c": 3, "f": 4, "kh": kh, "kw": kw}

@@ -8,7 +8,7 @@ from dispatchflow.planning import parser
 from dispatchflow.planning.location import COMMAND_LINE
 
 FIRST = '[[sweep]]\noperation = "matmul"\nm = 1\nn = 1\nk = 1\n\n'
-"""A valid sweep of six lines: the header of a sweep that follows it is on line 7."""
+"""A valid sweep of six lines; the next sweep's header is on line 7."""
 
 
 def refused(text: str) -> SpecError:

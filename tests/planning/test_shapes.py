@@ -1,4 +1,4 @@
-"""Named shapes: their classes have the stated properties, and specs and the command line accept them."""
+"""Named shapes have the stated properties, and specs and the command line accept their classes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ EACH = [
 
 
 def meant_by(dims: int) -> str:
-    """Return the hint for shapes with this number of sizes."""
     having = [name for name, operation in OPERATIONS.items() if len(operation.dims) == dims]
     return f"operation={next(name for name in having if OPERATIONS[name].by_dims)}."
 
@@ -78,7 +77,7 @@ def test_every_operation_with_shapes_has_the_four_basic_classes(operation):
 
 
 def multiply_adds(name: str, *operations: str) -> int:
-    """Return the multiply-adds for one image; each layer counts as often as the table says that it occurs."""
+    """Return the multiply-adds of all layers for one image; the table says how often a layer occurs."""
     total = 0
     for operation in operations:
         for shape in classes()[name].shapes[operation]:

@@ -1,4 +1,4 @@
-"""Folders of a test suite are planned as cases without a toolchain."""
+"""A test suite's folders are planned as cases without a toolchain."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""`Replay` keeps and replays the answers of command lines, until something they depend on changes."""
+"""`Replay` keeps the answer of a command line until something that the answer depends on changes."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ PYTHON = "lib/python3.9/site-packages"
 
 
 class Idle:
-    """A project with nothing to do, whose kept answer is replaced by `TOLD`, which only a replay prints."""
+    """A project with nothing to do, whose kept answer is `TOLD`; only a replay prints `TOLD`."""
 
     def __init__(self, project: Project, *words: str) -> None:
         self.project, self.words = project, words
@@ -38,7 +38,7 @@ class Idle:
         return TOLD in outcome.out
 
     def settle(self) -> None:
-        """Run until the next run is a replay."""
+        """Run until a run is a replay."""
         for _ in range(6):
             if self.told():
                 return
@@ -50,7 +50,6 @@ class Idle:
 
 
 def _measured(root: Path) -> None:
-    """Make a project in which everything is done, with its own copy of the tools."""
     project = Project.make(root / "project", sweep(m=[8, 16]))
     (project.root / "specs/echo.mlir").write_text(MODULE)
     project.add('[[sweep]]\noperation = "module"\nfile = "echo.mlir"\nthreads = 1\n')
@@ -95,14 +94,12 @@ CHANGES: dict[str, Callable[[Project], object]] = {
 
 
 def _swap(link: Path) -> None:
-    """Replace a link by a copy of its target."""
     target = link.resolve()
     link.unlink()
     shutil.copy2(target, link)
 
 
 def _before(tools: Path) -> None:
-    """Add a library beside the compiler's."""
     (tools / "iree/compiler/_mlir_libs/libIREECompilerMore.so").write_bytes(b"")
 
 
@@ -181,7 +178,7 @@ def _ours(imported: set[str]) -> set[str]:
 
 
 def test_an_idle_run_imports_few_of_our_modules(tmp_path: Path) -> None:
-    """This test needs no tools: it gives the answer."""
+    """No tools are needed, because the script replaces the kept answer."""
     (tmp_path / "dodo.py").write_text(DODO)
     lines = (
         "import sys",
@@ -214,7 +211,7 @@ main()
 
 @pytest.fixture
 def with_own(idle: Idle) -> Iterator[Idle]:
-    """Yield a project whose dodo.py also defines tasks of the user and imports a module."""
+    """Yield a project whose dodo.py also has tasks of the user and imports a module."""
     dodo, helper = idle.project.root / "dodo.py", idle.project.root / "helper.py"
     helper.write_text("")
     dodo.write_text(OWN)
@@ -225,7 +222,6 @@ def with_own(idle: Idle) -> Iterator[Idle]:
 
 
 def runs(idle: Idle, *words: str) -> int:
-    """Return how often these words run a task of the user."""
     own = idle.project.root / "own"
     own.unlink(missing_ok=True)
     assert idle.project.doit(*idle.words[:-1], *words).code == 0

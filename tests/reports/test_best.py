@@ -151,7 +151,7 @@ def test_no_configuration_wins_while_intervals_overlap():
 
 
 def measured(generator, count, blocks, noise=0.01, slower=()):
-    """Yield rows of blocks with independent noise; the first rows are slower by these fractions."""
+    """Yield rows of blocks with independent noise; the first rows are slower by the fractions in `slower`."""
     logs = noise * generator.standard_normal((count, blocks))
     logs[: len(slower)] += np.log1p(slower)[:, None]
     for number, blocks_ns in enumerate((1000 * np.exp(logs)).tolist()):
@@ -163,7 +163,7 @@ def measured(generator, count, blocks, noise=0.01, slower=()):
 @pytest.mark.parametrize(("count", "runs"), [(2, 300), (50, 100), (200, 40)])
 @pytest.mark.parametrize("blocks", [9, 15, 42])
 def test_equally_fast_rows_are_all_shown_however_many_they_are(count, runs, blocks):
-    """Intervals of 95 % would drop one of 50 rows in two of three runs, and one of 200 in all runs."""
+    """Intervals of 95 % would drop one of 50 rows in two of three runs, and one of 200 rows in all runs."""
     generator = np.random.default_rng(count + blocks)
     dropped = sum(len(unbeaten(measured(generator, count, blocks))) < count for _ in range(runs))
     assert dropped <= 0.05 * runs

@@ -43,7 +43,7 @@ def test_a_kind_is_without_values_and_numbers():
 
 
 def chain(name, why=None, stage="verify", passed=False):
-    """Return the state of a case that failed at a stage, passed all stages, or was not tried."""
+    """Return a case's state: failed at `stage` if `why` is given, otherwise passed or not tried."""
     failure = SimpleNamespace(stage=stage, why=why) if why else None
     return SimpleNamespace(case=SimpleNamespace(name=name), failure=failure, made=lambda stage: passed)
 

@@ -25,7 +25,6 @@ def launch(export: str, start_ns: int, end_ns: int) -> Launch:
 
 
 def slices(*launches: tuple[tuple[int, ...], Launch]) -> tuple[dict[int, str], list[dict[str, Any]]]:
-    """Return the names of the tracks, and the slices of a call with these launches."""
     operations = (
         QueueOperation("alloca", 4, 90_000, 92_000, None, None),
         QueueOperation("execute", 5, 93_000, 93_000, None, None),

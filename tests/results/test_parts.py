@@ -1,4 +1,4 @@
-"""Rows are written once to Parquet files, called parts; older and damaged parts are read or named."""
+"""Rows are written once to Parquet files, called parts. Older parts are read; damaged parts are named."""
 
 import datetime
 import os

@@ -18,7 +18,7 @@ QUERIES = dict(zip(("pyarrow", "pandas", "duckdb"), CODE, strict=True))
 
 
 def documented() -> dict[str, tuple[str, str]]:
-    """Return the type of each column and when it is null, by the column's name."""
+    """Return (type, when it is null) for each column that the page lists."""
     section = PAGE.split("## Columns")[1].split("\n## ")[0].replace("\\", "")
     lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
     return {name: (kind.strip(), null.strip()) for names, kind, *_, null in lines for name in re.findall(r"\w+", names)}
@@ -66,8 +66,7 @@ OLD = row("default", None, 5.0, recorded_at=999.0)
 def shown(tmp_path, monkeypatch, capsys):
     """Return a function that returns what a query of the page prints.
 
-    The first part by name is an old one, which has no columns `provider`, `cache`, `flags` and `number`.
-    """
+    The first part is an old part, without the columns `provider`, `cache`, `flags` and `number`."""
     folder = tmp_path / "build/results"
     folder.mkdir(parents=True)
     write_part(folder / "a.parquet", [OLD])

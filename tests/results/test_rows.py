@@ -205,10 +205,9 @@ RATES = {"f32": 9e9, "cache": 4e9, "cache_read": 6e9, "memory": 2e9, "memory_rea
     ],
 )
 def test_the_memory_ceiling_is_the_faster_rate_of_the_level_that_holds_the_data(rates, work, bytes_per_s):
-    """The ceiling is the faster of the rates of reading and of reading and writing in that level.
+    """A level has a rate of reading, and a rate of reading and writing.
 
-    A cache is at least as fast as memory. A cold case reads its inputs from memory and writes elsewhere.
-    """
+    A cold case reads its inputs from memory."""
     assert ceilings(rates, work, processor(TARGETS["llvm-cpu"], "avx2", 1000)) == (9e9, bytes_per_s)
 
 
@@ -223,7 +222,7 @@ def test_the_memory_ceiling_is_the_faster_rate_of_the_level_that_holds_the_data(
     ],
 )
 def test_multiply_adds_bound_only_types_without_a_faster_instruction(target, cpu_flags, bounded):
-    """Dot products, matrix instructions and packed halves are faster; gfx942 has MFMA for f32 and f64."""
+    """Dot products, matrix instructions and packed halves are faster. gfx942 has MFMA for f32 and f64."""
     place = processor(TARGETS[target], cpu_flags, 2**20)
     types = {name: signature(f"{name},{name}->{'f64' if name == 'f64' else 'f32'}") for name in bounded}
     assert {name: compute_kind(types[name], place) for name in bounded} == bounded

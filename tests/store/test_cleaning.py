@@ -127,10 +127,9 @@ sys.stdin.read()
 
 @pytest.fixture
 def start(store):
-    """Yield a function that starts a process, which stores an object without a record and waits.
+    """Yield a function that starts a process, which stores an object without a record.
 
-    The process ends when its stdin is closed.
-    """
+    The process ends when its stdin is closed."""
     started = []
 
     def make():

@@ -1,7 +1,4 @@
-"""While a process measures, no other one compiles or measures; a waiting process names the holder.
-
-The locks are held by other processes.
-"""
+"""While a process measures, no other process compiles or measures; a waiting process names the holder."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ with getattr(locks.MachineLock(Path(store)), how)():
 
 
 class Process:
-    """Another process, which takes the machine's lock and holds it until `end` is called."""
+    """A process that takes the machine's lock and holds it until `end` is called."""
 
     def __init__(self, shared: Path, store: Path, how: str) -> None:
         (store / "locks").mkdir(parents=True, exist_ok=True)
@@ -50,14 +47,12 @@ class Process:
         return self._is_in
 
     def reports(self, within_s: float = 60.0) -> bool:
-        """Return whether the process prints something for the user within this time.
+        """Return whether the process prints something within `within_s` seconds.
 
-        `end` returns the text. The default time includes the start of the process.
-        """
+        The default includes the start of the process."""
         return bool(select.select([self.popen.stderr], [], [], within_s)[0])
 
     def end(self) -> str:
-        """End the process and return what it printed for the user."""
         return self.popen.communicate("\n", timeout=20)[1]
 
 
@@ -192,7 +187,7 @@ def test_a_claim_has_the_pid_of_its_holder(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_is_closed_while_its_holders_are_read_is_no_error(monkeypatch):
-    """Its holders may be looked up when the wait has just ended and the lock is closed."""
+    """The wait may end, and close the lock, while the lock's holders are looked up."""
     monkeypatch.setattr(holders, "PATIENCE_S", 0.0)
     monkeypatch.setattr(holders, "_AGAIN_S", 0.0)
     looked, twice = [], threading.Event()

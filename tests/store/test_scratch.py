@@ -23,7 +23,7 @@ SWEEPER = "import pathlib, sys\nfrom dispatchflow.store import scratch\nscratch.
 
 @pytest.fixture
 def user(tmp_path):
-    """Yield a process that uses a scratch directory with a file, and the directory's path."""
+    """Yield (a process that uses a scratch directory, the directory's path)."""
     argv = [sys.executable, "-c", USER, os.fspath(tmp_path)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process, Path(process.stdout.readline().strip())

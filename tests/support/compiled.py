@@ -1,8 +1,7 @@
 """Keep the results of compiles, because many tests compile the same cases in projects of their own.
 
-Only a `doit` that `Project.doit` forks reuses these results. A test that replaces a tool, or stops a process, starts a
-`doit` that compiles. Failed compiles are not kept, because tests check how failures are reported.
-"""
+Only a `doit` that `Project.doit` forks reuses these results. Failed compiles are not kept, because tests check how
+failures are reported."""
 
 from __future__ import annotations
 
@@ -27,12 +26,12 @@ Compile = Callable[[ActionExecutor, tuple[str, ...], Path, str | None], Outcome]
 
 
 def folder() -> Path:
-    """Return the folder of the kept results, in pytest's cache; if it is deleted, tests only take longer."""
+    """Return the folder of the kept results; deleting the folder only makes tests slower."""
     return Path(os.environ["DISPATCHFLOW_CACHE"]).parent / "compiled"
 
 
 def limit(kept: Path, largest_bytes: int = LARGEST_BYTES) -> None:
-    """Remove the oldest results until the others have at most `largest_bytes` together."""
+    """Remove the oldest results until the rest have at most `largest_bytes` together."""
     left = largest_bytes
     for entry in sorted(kept.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
         left -= sum(path.stat().st_size for path in _files(entry))
@@ -70,9 +69,9 @@ def keeping(compile_it: Compile, kept: Path) -> Compile:
 
 
 def _name(executor: ActionExecutor, argv: tuple[str, ...], scratch: Path, stdin: str | None) -> str | None:
-    """Return a key of everything that determines a compile's result; None if the result must not be kept.
+    """Return a key of everything that determines a compile's result, or None.
 
-    It must not be kept if the tool is outside this Python environment, or an argument names a path.
+    None means that the result must not be kept: the tool is outside this Python environment, or an argument is a path.
     """
     if not argv[0].startswith(sys.prefix) or any("/" in word for word in argv[1:]):
         return None
@@ -95,7 +94,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _keep(kept: Path, name: str, outcome: Outcome, scratch: Path, made: list[Path]) -> None:
-    """Copy a result to `kept`, where it appears in one step, because a test may be killed at any time."""
+    """Copy a result to `kept` in one step, because a test may be killed at any time."""
     with tempfile.TemporaryDirectory(dir=kept, ignore_cleanup_errors=True) as new:
         for path in made:
             to = Path(new, "made", path.relative_to(scratch))

@@ -1,12 +1,10 @@
 """Serve the commands of the tests: import what `doit` imports, then fork a process for each command.
 
-A fork takes a third of a second of processor time less than to start Python. `Project.doit` sends requests to this
-server; `Project.start` starts a process, as a user does.
+A fork takes a third of a second less processor time than starting Python.
 
-A request is a datagram with the words, the directory, the environment and three file descriptors: standard output,
-standard error, and one to which the server writes the process number and later the exit status. The server ends when
-the other end of its socket is closed.
-"""
+A request is a datagram with the words, the directory, the environment and three file descriptors. The descriptors are
+for standard output, standard error and the server's answer. The answer is the process number, and later the exit
+status. The server ends when the client closes the socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run `doit` as a fork of a server process that has imported it; each pytest worker has one server."""
+"""Run `doit` as a fork of a server that has imported `doit`; each pytest worker has one server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ READ_LATE = ("DISPATCHFLOW_", "PYTEST_")
 
 
 class Forked:
-    """A forked `doit`, with the members of `subprocess.Popen` that `tools.finished` uses."""
+    """A forked `doit` with the members of `subprocess.Popen` that `tools.finished` uses."""
 
     def __init__(self, out: int, err: int, answer: int) -> None:
         self._streams, self._answer = {out: b"", err: b"", answer: b""}, answer
@@ -29,16 +29,16 @@ class Forked:
 
     @property
     def pid(self) -> int:
-        """The process number; waits for the server's answer, which comes at once."""
+        """The process number; the first read waits for the server's answer, which comes at once."""
         while b"\n" not in self._streams[self._answer]:
             self._streams[self._answer] += os.read(self._answer, 64)
         return int(self._streams[self._answer].split()[0])
 
     def communicate(self, timeout: float) -> tuple[str, str]:
-        """Wait until the process has ended and its streams are closed; return its output and its errors.
+        """Wait until the process has ended; return its output and its errors.
 
         Raises:
-            subprocess.TimeoutExpired: this takes longer than `timeout` seconds.
+            subprocess.TimeoutExpired: the wait takes longer than `timeout` seconds.
         """
         end, open_ones = time.monotonic() + timeout, set(self._streams)
         while open_ones:
@@ -62,11 +62,10 @@ def _text(said: bytes) -> str:
 
 
 def forked(words: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> Forked | None:
-    """Start `doit WORDS` as a fork of the server; return None if it needs a process of its own.
+    """Start `doit WORDS` as a fork of the server; return None if a fork is not possible.
 
-    It needs one if a variable differs from the server's and is neither dispatchflow's nor pytest's: the interpreter, a
-    library or a module of the server may already have read it.
-    """
+    Only dispatchflow's and pytest's variables may differ from the server's. The server may already have read any other
+    variable."""
     changed = {name for name in OWN.keys() | variables.keys() if OWN.get(name) != variables.get(name)}
     if not all(name.startswith(READ_LATE) for name in changed):
         return None
@@ -83,9 +82,8 @@ def forked(words: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> For
 def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
     """Start this worker's server; return the socket for requests, and the server's process.
 
-    The server ends with this process, which holds the other end of the server's socket. The server's streams are pipes,
-    as those of forked processes are, because these inherit what Python found out about the streams.
-    """
+    The server ends with this process. The server's streams are pipes, because forked processes inherit what Python
+    found out about the streams."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         process = subprocess.Popen(

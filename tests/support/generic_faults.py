@@ -1,8 +1,6 @@
 """Plant errors that any operation may have, in the numpy reference and in the emitted MLIR.
 
-The reference gets changed operands, and the emitted body is edited to change its operands in the same way. If
-verification reports the reference's result, it must also report the result of the compiled body.
-"""
+If verification reports the reference's wrong result, verification must also report that of the compiled body."""
 
 from __future__ import annotations
 
@@ -20,10 +18,9 @@ from dispatchflow.operations import Operation
 
 @dataclass(frozen=True)
 class Plant:
-    """One error: `operands` plants it in the right operands, `body` in the text of the right body.
+    """An error that `operands` plants in the operands, and `body` in the text of the MLIR body.
 
-    `name` is `kind` with the operand and the axis.
-    """
+    `name` is `kind` with the operand and the axis."""
 
     kind: str
     name: str
@@ -36,8 +33,8 @@ class Plant:
 def plants(operation: Operation) -> Iterator[Plant]:
     """Yield the errors that can be planted in an operation.
 
-    - For each axis of each operand, the elements at the last index are zero (a dropped term), or all elements are
-      shifted by one (padding, strides).
+    - Along an axis of an operand, the elements at the last index are zero (a dropped term).
+    - Along an axis of an operand, all elements are shifted by one (padding, strides).
     - The last two axes of an operand are transposed if their sizes are equal (a wrong layout).
     - All elements of an operand are zero (a missing bias).
     - Two operands of one type are swapped.

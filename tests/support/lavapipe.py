@@ -1,7 +1,6 @@
 """Fetch lavapipe, Mesa's Vulkan driver for the CPU, from Debian's packages, without root.
 
-The system does not change: apt gets a state folder of its own, and the packages are unpacked beside it.
-"""
+The system does not change: apt uses its own state folder here, and the packages are only unpacked."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ class Unavailable(Exception):
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return the variables with which a Vulkan loader finds lavapipe and no other driver.
+    """Return the variables with which a Vulkan loader finds only lavapipe.
 
     The first call downloads 50 MB to `folder`.
 
@@ -67,10 +66,9 @@ def _downloaded(state: Path) -> list[Path]:
 
 
 def _libraries(depends: str) -> list[str]:
-    """Return the packages `ROOTS` and the libraries that they need, directly or through other libraries.
+    """Return the packages `ROOTS` and all libraries that they need, except the C library.
 
-    The C library is left out, because the loader belongs to it, and the system's loader is used.
-    """
+    The C library must match the system's loader, which is used here."""
     needs: dict[str, list[str]] = {}
     for line in depends.splitlines():
         if line[:1].isalpha():

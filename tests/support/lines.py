@@ -1,4 +1,4 @@
-"""Undo the multiplication of lines by powers of two in the recipe `exact` (operations/_range.py)."""
+"""Remove the powers of two by which the recipe `exact` multiplies the lines of operands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dispatchflow.operations._range import powers, spans
 
 
 def unscaled(operation: Operation, operands: Sequence[Any]) -> list[Any]:
-    """Return the operands without the powers of two of their lines, in float64; integers in int64."""
+    """Return the operands without the powers of two of their lines: floats in float64, integers in int64."""
     found = []
     for operand, span, values in zip(operation.operands(), spans(operation), operands, strict=True):
         if not operand.type.element.is_float:

@@ -1,10 +1,10 @@
-"""MLIR programs with loops of matmuls by the first argument, `%x`."""
+"""MLIR programs with loops that multiply by the first argument, `%x`."""
 
 from __future__ import annotations
 
 
 def loop(name: str, value: str, count: str, size: int, label: str | None = None) -> str:
-    """Return a loop that multiplies `value` by `%x` `count` times; `label` is the location of the matmul."""
+    """Return a loop that multiplies `value` by `%x` `count` times; `label` is the matmul's location."""
     kind = f"tensor<{size}x{size}xf32>"
     location = f' loc("{label}")' if label else ""
     return f"""
@@ -21,7 +21,7 @@ def loop(name: str, value: str, count: str, size: int, label: str | None = None)
 
 
 def program(size: int, counts: tuple[str, ...], body: str, result: str) -> str:
-    """Return a function of `%x` and the i32 arguments `counts`, with the constants that a `loop` needs."""
+    """Return a function of `%x` and the i32 arguments `counts`, with the constants that `loop` uses."""
     kind, numbers = f"tensor<{size}x{size}xf32>", "".join(f", {count}: i32" for count in counts)
     return f"""func.func @main(%x: {kind}{numbers}) -> {kind} {{
   %c0 = arith.constant 0 : i32

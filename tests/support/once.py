@@ -1,4 +1,4 @@
-"""Let one worker of pytest-xdist make what all workers need, while the others wait."""
+"""Let one worker of pytest-xdist make what all workers need, while the other workers wait."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ import pytest
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
     """Return the folder `name`, which `make` fills once in a session for all workers.
 
-    Do not change the folder: copy it. If `make` fails, the exception reaches this caller, and the next caller runs
-    `make` again.
-    """
+    Tests must not change the folder, only copies. If `make` fails, the next caller runs `make` again."""
     base = factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     folder, done = shared / name, shared / f"{name}.done"

@@ -2,7 +2,6 @@
 
 
 def field(number, content):
-    """Return a length-delimited field of a protobuf message."""
     content = content.encode() if isinstance(content, str) else content
     return varint(number << 3 | 2) + varint(len(content)) + content
 

@@ -1,8 +1,7 @@
 """Planted errors of particular operations: results that a wrong program might give.
 
-`PLANTED` is operation → error → function of the operation (`o`) and its operands in numpy (`a`). The function returns
-the wrong result; None if the operation cannot have the error.
-"""
+`PLANTED` maps operation → error → function of the operation `o` and its operands `a`. The function returns the wrong
+result, or None if the operation cannot have the error."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def without_last(array: Any, axis: int, value: Any = 0) -> Any:
 
 
 def padded_before(operation: Operation, operands: Any) -> Any:
-    """Return the result for an image that is padded with zeros instead of its zero point."""
+    """Return the result for an image padded with zeros instead of its zero point."""
     p = operation.option("padding")
     image = np.pad(operands[0], [(0, 0) if letter in "nc" else (p, p) for letter in operation.layout[:4]])
     sizes = [size + 2 * p * (dim in "hw") for dim, size in zip(operation.dims, operation.sizes, strict=True)]
@@ -36,7 +35,6 @@ def padded_before(operation: Operation, operands: Any) -> Any:
 
 
 def without_group(result: Any, operation: Operation) -> Any:
-    """Return the result with zeros in the channels of the last group."""
     axis, found = operation.layout.index("c"), result.copy()
     found[(slice(None),) * axis + (slice(-(operation.size("f") // operation.groups), None),)] = 0
     return found
@@ -49,10 +47,9 @@ def shuffled(image: Any, axis: int, groups: int) -> Any:
 
 
 def seen_by(operation: Operation, operands: Any, more: int = 0) -> Any:
-    """Return causal attention, query by query, in which each query sees `more` additional keys.
+    """Return causal attention in which each query sees `more` additional keys.
 
-    `more` may be negative, but each query sees at least one key.
-    """
+    `more` may be negative, but each query sees at least one key."""
     queries, keys, values, *masks = operands
     found = np.zeros(operation.result().shape)
     for b, i in np.ndindex(*found.shape[:2]):
@@ -70,7 +67,7 @@ def unfused(operation: Operation, operands: list[Any]) -> Any:
 
 
 def along_the_other_axis(operation: Operation, operands: list[Any]) -> Any:
-    """Return the sums plus the bias or scale along a wrong axis; None if the epilogue has neither."""
+    """Return the sums plus the bias or scale along a wrong axis; None without bias or scale."""
     if operation.epilogue == "residual" or not operation.parameters():
         return None
     total, axis = unfused(operation, operands), operation.channel_axis
@@ -89,7 +86,6 @@ def before_the_bias(operation: Operation, operands: list[Any]) -> Any:
 
 
 def without_slice(array: Any, operation: Operation) -> Any:
-    """Return the array with zeros in the last slice of k."""
     axis, changed = operation.operands()[0].summed[0], array.copy()
     size = operation.sizes[2] // operation.option("slices")
     changed[(slice(None),) * axis + (slice(-size, None),)] = 0
@@ -97,7 +93,6 @@ def without_slice(array: Any, operation: Operation) -> Any:
 
 
 def _added(operation: Operation) -> bool:
-    """Return whether the operation adds an operand of the result's shape."""
     return epilogue_of(operation) == "residual" or getattr(operation, "accumulates", False)
 
 

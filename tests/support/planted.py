@@ -16,7 +16,7 @@ Kernel = Callable[..., Any]
 
 
 def is_reported(operation: Operation, kernel: Kernel) -> bool:
-    """Return whether some recipe reports the kernel, and check that none reports the reference."""
+    """Return whether a recipe reports the kernel; check that no recipe reports the reference."""
     found = False
     for recipe in operation.recipes:
         operands, dtype = made(operation, recipe), dtype_of(operation.types.result)

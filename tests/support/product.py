@@ -19,9 +19,9 @@ RUN_HERE = {name: TARGETS[name] for name in ("llvm-cpu", "vmvx")}
 RIGHT_ON_LAVAPIPE = ("f32", "i32", "i64")
 """The types for which lavapipe gives right results, with the exceptions in docs/targets.md."""
 SHAPES = ((40, 24, 56), (1, 24, 40))
-"""The sizes of most operations: first multiples of no tile, then with a dim of 1.
+"""The sizes of most operations: multiples of no tile, and a dim of 1.
 
-They are repeated if an operation has more dims."""
+The sizes repeat if an operation has more dims."""
 SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "conv2d": ((2, 11, 9, 6, 10, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
     "quantized_conv2d": ((2, 11, 9, 5, 6, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
@@ -65,8 +65,7 @@ def operation_of(
 def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
     """Yield the values of all options: the defaults, then each other value of one option.
 
-    For an option with a range of numbers, the only other value is the second number.
-    """
+    An option with a range of numbers has only one other value, the second number."""
     yield (defaults := tuple(option.default for option in cls.options.values()))
     for i, option in enumerate(cls.options.values()):
         for value in option.values[1:2] if isinstance(option.values, range) else option.values[1:]:
@@ -78,9 +77,8 @@ def everything(
 ) -> Iterator[tuple[tuple[object, ...], Case]]:
     """Yield every combination of the registries as (choices, case).
 
-    The choices are the operation, type, layout, values of all options, tuning, target and shape. With default options,
-    all types, layouts and tunings occur. Other values of options come with the default layout and tuning; for an
-    operation's first type, they come also with another layout or another tuning.
+    The choices are the operation, type, layout, values of options, tuning, target and shape. Options other than the
+    defaults come with the default layout and tuning. For an operation's first type, one of the two may differ.
 
     Args:
         targets: the targets of the cases.
@@ -103,7 +101,7 @@ def everything(
 
 
 def large() -> Iterator[tuple[object, ...]]:
-    """Yield choices as in `everything` for every type and layout in one large size, untuned."""
+    """Yield choices as in `everything` for every type and layout, in one large size without a tuning."""
     for cls in OPERATIONS.values():
         for signature, layout, target in product(cls.signatures, cls.layouts, RUN_HERE):
             yield (

@@ -1,8 +1,6 @@
 """Run programs for tests of processes, in a directory with an odd name.
 
-This pytest plugin is imported by test files too. The word PYTEST_DONT_REWRITE avoids pytest's warning that an imported
-module cannot be rewritten.
-"""
+Test files import this pytest plugin too. The word PYTEST_DONT_REWRITE avoids a warning about an imported module."""
 
 import sys
 from pathlib import Path

@@ -11,8 +11,7 @@ from dispatchflow.models.site import Program, Site
 def program(*buffers: Sequence[str], at_load: Sequence[str] = ()) -> Program:
     """Return a program with these command buffers, each a sequence of exports.
 
-    Sites are numbered from 1 through all buffers. The last buffer has the exports `at_load`, which initializers launch.
-    """
+    Sites are numbered from 1 across buffers. Initializers launch the exports in `at_load`, in a buffer of their own."""
     sites: list[Site] = []
     for buffer, (exports, early) in enumerate([*((each, False) for each in buffers), (at_load, True)]):
         for command, export in enumerate(exports):
@@ -21,7 +20,7 @@ def program(*buffers: Sequence[str], at_load: Sequence[str] = ()) -> Program:
 
 
 class Recorder:
-    """The events of submissions, one after the other; each launch takes 10 ns and follows a gap of 1 ns."""
+    """The events of submissions, one after another. Each launch takes 10 ns, after a gap of 1 ns."""
 
     def __init__(self) -> None:
         self.now = 1000
@@ -29,7 +28,7 @@ class Recorder:
         self.operations: list[QueueOperation] = []
 
     def execute(self, number: int, exports: Iterable[str], *, commands: bool = True) -> None:
-        """Record one submission of the command buffer that the runtime gave this number."""
+        """Record one submission of the command buffer with this number."""
         submission = len(self.operations) + 1
         submitted, start = self.now, self.now + 3
         self.now = start

@@ -1,8 +1,6 @@
 """Run `doit` as a user does, in a project in a temporary directory, with the real tools.
 
-This pytest plugin is imported by test files too. The word PYTEST_DONT_REWRITE avoids pytest's warning that an imported
-module cannot be rewritten.
-"""
+Test files import this pytest plugin too. The word PYTEST_DONT_REWRITE avoids a warning about an imported module."""
 
 from __future__ import annotations
 
@@ -79,30 +77,27 @@ class Project:
         return self.root / ".dispatchflow"
 
     def query(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of an SQL query of the records, which other processes may write meanwhile."""
+        """Return the rows of an SQL query of the records."""
         with contextlib.closing(sqlite3.connect(self.store / "records.sqlite", timeout=60)) as database:
             return database.execute(text, values).fetchall()
 
     def write(self, *statements: str, values: tuple[Any, ...] = ()) -> None:
-        """Change the records by SQL, without dispatchflow."""
         with contextlib.closing(sqlite3.connect(self.store / "records.sqlite", timeout=60)) as database, database:
             for statement in statements:
                 database.execute(statement, values)
 
     def counts(self) -> dict[str, int]:
-        """Return stage → number of actions that were ever recorded, including calibration.
+        """Return stage → number of recorded actions, including calibration.
 
-        For `profile` this is the number of measurements that ended.
-        """
+        For `profile`, the number is that of measurements that ended."""
         found = dict(self.query("select stage, count(*) from record group by stage"))
         measured = self.query("select count(*) from measurement where status <> 'open'")[0][0]
         return {stage: found.get(stage, 0) for stage in ("emit", "compile", "verify")} | {"profile": measured}
 
     def made_by(self, *words: str, code: int = 0, **variables: str) -> tuple[dict[str, int], Outcome]:
-        """Run `doit WORDS`; return how many actions of each stage it recorded, and its outcome.
+        """Run `doit WORDS`; return how many actions of each stage the run recorded, and its outcome.
 
-        The exit code must be `code`.
-        """
+        The exit code must be `code`."""
         before = self.counts()
         outcome = self.doit(*words, **variables)
         assert outcome.code == code, str(outcome)
@@ -117,8 +112,7 @@ class Project:
     def files(self) -> dict[str, tuple[int, int]]:
         """Return path → (size in bytes, modification time in ns) of every file that dispatchflow made.
 
-        The files of SQLite, the locks, and the printed answers of runs that had nothing to do are left out.
-        """
+        The files of SQLite, the locks and the kept answers are left out."""
         made = [*self.store.rglob("*"), *(self.root / "build").rglob("*")]
         kept = (path for path in made if not path.is_dir() and not path.name.startswith("records.sqlite"))
         return {
@@ -134,7 +128,6 @@ class Project:
 
 
 def recorded(project: Project) -> set[tuple[object, ...]]:
-    """Return everything that is finished so far: records, blocks, ended measurements and rows."""
     if not (project.store / "records.sqlite").exists():
         return set()
     try:
@@ -159,7 +152,6 @@ def assert_whole(project: Project) -> None:
 
 
 def assert_each_row_once(project: Project) -> None:
-    """Assert that the Parquet files have each recorded row exactly once."""
     rows = project.rows()
     recorded = project.query("select count(*), count(distinct identity), count(part) from row")
     assert recorded == [(len(rows),) * 3]
@@ -169,10 +161,7 @@ def assert_each_row_once(project: Project) -> None:
 
 
 def assert_the_next_run_goes_on(project: Project, done: set[tuple[object, ...]]) -> None:
-    """Assert that the run after a fault finishes everything and loses nothing of `done`.
-
-    `done` is a result of `recorded`.
-    """
+    """Assert that the next run finishes everything and loses nothing of `done`, a result of `recorded`."""
     outcome = project.doit("-n", "2", "protocol=fast")
     assert outcome.code == 0, str(outcome)
     assert " failed" not in outcome.out.splitlines()[-1]
@@ -182,10 +171,9 @@ def assert_the_next_run_goes_on(project: Project, done: set[tuple[object, ...]])
 
 
 def sweep(**words: Any) -> str:
-    """Return a spec of one sweep: a small matmul on one thread, with `words` added or changed.
+    """Return a spec of one sweep, a small matmul on one thread, changed by `words`.
 
-    A word whose value is None is left out.
-    """
+    A word whose value is None is left out."""
     table = {"operation": "matmul", "m": 16, "n": 16, "k": 16, "threads": 1, **words}
     return "[[sweep]]\n" + "".join(f"{name} = {_toml(value)}\n" for name, value in table.items() if value is not None)
 
@@ -203,10 +191,9 @@ SMALL = sweep(m=[16, 24], tuning=["default", "data_tiling"], tags=["small"])
 
 @pytest.fixture(scope="session")
 def first_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Project, Outcome]]:
-    """Return a project whose four cases are finished, and the outcome of that run.
+    """Return a project whose four cases are finished, and that run's outcome.
 
-    Do not change the project: copy it.
-    """
+    Tests must not change the project, only copies."""
 
     def make(folder: Path) -> None:
         project = Project.make(folder / "project", SMALL)
@@ -229,5 +216,4 @@ def made(first_run: tuple[Project, Outcome]) -> Project:
 
 @pytest.fixture
 def copied(made: Project, tmp_path: Path) -> Project:
-    """Return a copy of the project `made`, including its store, which a test may change."""
     return made.copy(tmp_path / "project")

@@ -30,13 +30,13 @@ VERBS, AUXILIARIES, SUBORDINATES, DETERMINERS = (
 STARTS = re.compile(rf"(?:{'|'.join(LISTS['starts'])})\b[^?]*$")
 FRAGMENT = re.compile(rf"(?i:{'|'.join(LISTS['fragments'].split())})\b")
 FORMULA = re.compile(r"\w\[[\w,]+\] = ")
-"""The beginning of an operation's formula, which is its module's docstring and is shown on a page."""
+"""The beginning of an operation's formula, which is the docstring of the operation's module."""
 NOUN_KINDS = ("module", "class", "attribute", "property")
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A docstring, a comment or a paragraph, and the line that it begins at."""
+    """A docstring, a comment or a paragraph; `line` is its first line."""
 
     line: int
     kind: str
@@ -45,8 +45,6 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A rule that a text breaks, and the words that break it."""
-
     path: str
     line: int
     rule: str
@@ -155,7 +153,7 @@ def _kind(owner: ast.AST, before: ast.stmt | None) -> str | None:
 
 
 def page_texts(source: str) -> Iterator[Text]:
-    """Yield the headings, paragraphs and list items of a Markdown page; code blocks are left out."""
+    """Yield the headings, paragraphs and list items of a Markdown page, without code blocks."""
     source = re.sub(r"^```.*?^```", lambda match: "\n" * match[0].count("\n"), source, flags=re.M | re.S)
     for match in re.finditer(r"(?:^(?!\s*$).+\n?)+", source, re.M):
         begin = source.count("\n", 0, match.start()) + 1
@@ -167,19 +165,17 @@ def page_texts(source: str) -> Iterator[Text]:
 
 
 def hits(path: str, source: str) -> list[Hit]:
-    """Return the hits of a file, in the order of its lines."""
     texts = python_texts(source) if path.endswith(".py") else page_texts(source)
     found = {Hit(path, text.line, rule, words) for text in texts for rule, words in faults(text)}
     return sorted(found, key=lambda hit: (hit.line, hit.rule))
 
 
 def within(path: str, folders: Iterable[str]) -> bool:
-    """Return whether a path is one of `folders`, or is inside one of them."""
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
 def print_counts(found: list[Hit]) -> None:
-    """Print the hits of each folder, such as `dispatchflow/store`, counted by rule."""
+    """Print the number of hits of each folder, such as `dispatchflow/store`, by rule."""
     rooms = defaultdict[str, list[str]](list)
     for hit in found:
         rooms["/".join(hit.path.split("/")[:2])].append(hit.rule.partition(" (")[0])
@@ -190,7 +186,7 @@ def print_counts(found: list[Hit]) -> None:
 
 
 def main(settings: Mapping[str, Any], arguments: list[str]) -> int:
-    """Print the hits in the paths of `arguments`, or in all files if it is empty; return the exit code."""
+    """Print the hits in the paths of `arguments`, or in all files without arguments; return the exit code."""
     code = ("dispatchflow/**/*.py", "tests/**/*.py", "benchmarks/*.py", "dodo.py")
     files = [path for pattern in (*code, "*.md", "docs/**/*.md") for path in ROOT.glob(pattern)]
     found = [hit for file in sorted(files) for hit in hits(file.relative_to(ROOT).as_posix(), file.read_text())]

@@ -61,8 +61,7 @@ def wheel(name: str, version: str) -> bytes:
 class Index:
     """A server of the releases 9.8.0 and 9.9.0, with PyPI's URLs.
 
-    After `open.clear()`, each download of a wheel stops halfway until `open.set()`, at most for 60 s.
-    """
+    After `open.clear()`, each download of a wheel stops halfway until `open.set()`, at most for 60 s."""
 
     def __init__(self) -> None:
         self.wheels = {

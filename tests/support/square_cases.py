@@ -1,7 +1,6 @@
-"""Small cases with equal dims, for tests that break one thing in them.
+"""Small cases with equal dims, for tests that break one thing in the cases.
 
-Because dims are equal, operands have the right shapes even if they are swapped or transposed.
-"""
+With equal dims, operands have the right shapes even if they are swapped or transposed."""
 
 from __future__ import annotations
 

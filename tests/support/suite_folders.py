@@ -40,10 +40,9 @@ def folder(root: Path, name: str, module: str | None, flags: str | None, **array
 
 
 def make(root: Path) -> Path:
-    """Make eight folders in `root`, three of them without an error, and return `root`.
+    """Make eight folders in `root`, three without an error, and return `root`.
 
-    The other five have a wrong result, a module that does not compile, a wrong flag, no flag file, and no module.
-    """
+    Five have an error: a wrong result, a module that does not compile, a wrong flag, no flag file, or no module."""
     two = {"input_0": X, "output_0": X * 2}
     folder(root, "right", ADD.format(name="right"), FLAGS, **two)
     folder(root, "wrong", ADD.format(name="wrong"), FLAGS, input_0=X, output_0=X * 3)

@@ -34,7 +34,7 @@ class Outcome:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the tests' own environment with `variables`, but without a variable that names a store."""
+    """Return the tests' own environment with `variables`, without the variable that names a store."""
     kept = {name: value for name, value in os.environ.items() if name != "DISPATCHFLOW_STORE"}
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **variables}
 
@@ -51,14 +51,13 @@ def finished(process: subprocess.Popen[str]) -> Outcome:
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """Send SIGKILL to the whole process group, as a batch system does."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=LIMIT_S)
 
 
 def processes_in(folder: Path) -> list[str]:
-    """Return the command lines of living processes that run in this directory, or name it."""
+    """Return the command lines of living processes that run in `folder` or name it."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal() or int(entry.name) == os.getpid():
@@ -99,8 +98,7 @@ def _package(name: str) -> Path:
 def toolchain(folder: Path, **scripts: str) -> str:
     """Return a PYTHONPATH with the real compiler and runtime, in which some tools are shell scripts.
 
-    An argument `iree_run_module="…"` is the text of the script for this tool; `$real` in it is the real tool.
-    """
+    An argument `iree_run_module="…"` is the text of the script for this tool, in which `$real` is the real tool."""
     for real, within in ((compiler_folder(), "iree/compiler/_mlir_libs"), (runtime_folder(), "iree/_runtime_libs")):
         linked = folder / within
         linked.mkdir(parents=True)
@@ -120,7 +118,7 @@ def write_script(path: Path, text: str) -> None:
 
 
 def rightless() -> list[str]:
-    """Return the words that begin a command to which file permissions apply even if root runs it."""
+    """Return the words before a command that make file permissions apply to the command even as root."""
     if os.geteuid():
         return []
     if shutil.which("setpriv") is None:

@@ -22,7 +22,7 @@ def text(value: str) -> bytes:
 
 
 def reference(number: int | None, kind: int = 3) -> bytes:
-    """Encode a reference to a text by its index (kind 3) or its key (kind 2); None for no text."""
+    """Encode a reference to a text by its index (`kind` 3) or its key (`kind` 2); None for no text."""
     return u64(number or 0) + bytes([0 if number is None else kind])
 
 
@@ -48,7 +48,7 @@ def timeline(zones: Sequence[Zone]) -> bytes:
 
 
 def content(threads: Sequence[Sequence[Zone]], version: tuple[int, int, int] = (0, 11, 2)) -> bytes:
-    """Return the content of a file with static locations `outer` and `inner`, and a dynamic one, `made`."""
+    """Return a file with the static locations `outer` and `inner`, and a dynamic location `made`."""
     strings = ["outer", "inner", "net.mlir", "made", "own name"]
     count = sum(_count(zone) for zones in threads for zone in zones)
     parts = [

@@ -30,9 +30,8 @@ SHAPES = {
 def variants(cls: type[Operation]) -> Iterator[Operation]:
     """Yield variants of an operation with all its types, layouts and values of options.
 
-    For an option with a range of numbers, the values are the default and the first two numbers. With the first type, at
-    most two options differ from their defaults; with other types, at most one.
-    """
+    At most one option differs from its default; with the first type, at most two. From a range of numbers, only the
+    default and the first two numbers are used."""
     sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
     values = [
         dict.fromkeys((option.default, *option.values[:2])) if isinstance(option.values, range) else option.values
@@ -50,22 +49,19 @@ def epilogue_of(operation: Operation) -> str:
 
 
 def other(operation: Operation, **changed: Any) -> Operation:
-    """Return the same operation with these options changed."""
     chosen = tuple(changed.get(word, value) for word, value in zip(operation.options, operation.chosen, strict=True))
     return replace(operation, chosen=chosen)
 
 
 @cache
 def by_name(name: str) -> list[Operation]:
-    """Return all variants of an operation; they are made only for tests that use them."""
     return list(variants(OPERATIONS[name]))
 
 
 def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
-    """Return the verdicts, as words, on the results of `result` for all recipes.
+    """Return the verdicts, as words, on `result` for all recipes.
 
-    `result` is a function of operands in float64 or int64. It returns None if the operation cannot have the error.
-    """
+    `result` is a function of operands in float64 or int64. It returns None if the operation cannot have the error."""
     return set(_words(operation, result))
 
 
@@ -78,16 +74,14 @@ def _words(operation: Operation, result: Callable[[list[Any]], Any]) -> Iterator
 
 
 def is_told(operation: Operation, result: Callable[[list[Any]], Any | None]) -> bool:
-    """Return whether the verdict on `result` (see `verdicts`) is `different` for some recipe."""
     return "different" in _words(operation, result)
 
 
 @lru_cache(8)
 def judged_by(operation: Operation, recipe: str) -> tuple[list[Any], Callable[[Any], Verdict]]:
-    """Return a recipe's operands, widened, and a function from a result of them to its verdict.
+    """Return a recipe's operands in float64 or int64, and a function that judges a result of the operands.
 
-    They are cached, because many errors are planted in one operation.
-    """
+    The operands are cached, because many errors are planted in one operation."""
     operands = made(operation, recipe)
     if operation.compares_bits(recipe):
         judge = partial(compare_bits, expected=expected(operation, operands))

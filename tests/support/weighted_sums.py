@@ -1,4 +1,4 @@
-"""Sums in which one term has a wrong weight, and the verdicts of verification on them."""
+"""Sums in which one term has a wrong weight, and the verdicts on them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ SOFTMAX, NORM, ATTENTION, REDUCTION, POOLING = (OPERATIONS[name] for name in NAM
 
 
 def positions(n: int) -> list[int]:
-    """Return positions below `n`: both ends, at boundaries of vectors and tiles, and two at random."""
+    """Return positions below `n`: both ends, boundaries of vectors and tiles, and two at random."""
     boundaries = {0, n - 1, n // 2, 7, 8, 63, 64, n - 64}
     return sorted(p for p in boundaries | set(np.random.default_rng(n).integers(0, n, 2).tolist()) if 0 <= p < n)
 
 
 def weights(n: int) -> Iterator[tuple[str, Any]]:
-    """Yield (description, weights of `n` terms); the term at one position has a wrong weight.
+    """Yield (description, weights of `n` terms); one term has a wrong weight.
 
-    Each of `positions` occurs with each of `WEIGHTS`, or with only one of them if there are 4096 terms or more.
-    """
+    Each of `positions` occurs with each of `WEIGHTS`; from 4096 terms on, with one of `WEIGHTS`."""
     for i, position in enumerate(positions(n)):
         for word, factor in WEIGHTS.items() if n < 4096 else [[*WEIGHTS.items()][i % 3]]:
             weight = np.ones(n)

@@ -20,7 +20,7 @@ WORDS = ("m=64", "n=64", "k=64", "threads=1", "tuning=data_tiling", "protocol=fa
 
 @cache
 def samples() -> bool:
-    """Return whether perf and objdump are installed and perf may take samples."""
+    """Return whether perf may take samples, and perf and objdump are installed."""
     if not (shutil.which("perf") and shutil.which("objdump")):
         return False
     argv = ["perf", "record", "-q", "-e", "cpu-clock", "-o", "/dev/null", "--", "true"]

@@ -169,7 +169,6 @@ def captured(folder: Path, text: str | None, sites: Any = None, execution: int |
 
 
 def check_chain(found: Captured) -> None:
-    """Assert that the result of site 1 is an operand of site 2, and that each site computes a product."""
     assert found.capture.executions == {"1": 1, "2": 1}
     assert not found.capture.missing
     assert found["1.out0"].tobytes() == found["2.in0"].tobytes()

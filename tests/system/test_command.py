@@ -31,7 +31,6 @@ def assert_dispatchflow_is_doit(project: Project, *lines: str) -> None:
 
 
 def _told(text: str) -> list[str]:
-    """Return the lines of `text`, with the name `doit` for `dispatchflow`."""
     return text.replace("dispatchflow", "doit").splitlines()
 
 

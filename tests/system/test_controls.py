@@ -1,4 +1,4 @@
-"""Controls judge runtimes whose tools are scripts: an equal one, a slower one, broken and wrong ones."""
+"""Controls judge runtimes whose tools are scripts: an equal, a slower, a broken and a wrong runtime."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ BROKEN = '[ "$1" = --help ] && exec "$real" --help; echo no such device >&2; exi
 
 
 def environment(folder: Path, script: str) -> str:
-    """Return `iree=…` for the installed compiler with a runtime of another digest.
+    """Return `iree=…` for the installed compiler and a runtime with the benchmark tool `script`.
 
-    The runtime's benchmark tool is `script`."""
+    The runtime has another digest."""
     toolchain(folder, iree_benchmark_module=script)
     return f"iree={folder}"
 
@@ -41,7 +41,7 @@ def judgements(project: Project) -> list[dict[str, Any]]:
 def test_an_equally_fast_runtime_is_judged_unchanged_and_nothing_is_measured_again(
     made: Project, tmp_path: Path
 ) -> None:
-    """Other load may make an equal runtime look slower or faster: one of three tries must succeed."""
+    """Load may make an equal runtime look slower or faster, so one of three tries must succeed."""
     for number in range(3):
         if _judged_as_fast(made.copy(tmp_path / f"project{number}"), tmp_path / f"tools{number}"):
             return
@@ -49,7 +49,7 @@ def test_an_equally_fast_runtime_is_judged_unchanged_and_nothing_is_measured_aga
 
 
 def _judged_as_fast(copied: Project, tools: Path) -> bool:
-    """Return False if the judgement is `moved`; otherwise check what follows from it and return True."""
+    """Return False if the judgement is `moved`; otherwise check what follows and return True."""
     words = ("protocol=fast", f"profile:{NAME}", environment(tools, SAME))
     rows = copied.rows()
     planned = copied.doit("plan", *words)
@@ -130,7 +130,7 @@ def test_a_runtime_that_cannot_run_a_control_is_judged_as_moved(copied: Project,
 
 
 def test_controls_are_verified_before_they_are_measured(copied: Project, tmp_path: Path) -> None:
-    """The verdicts of the old runtime are not valid for a runtime that is as fast but wrong."""
+    """The old runtime's verdicts say nothing about a wrong runtime that is as fast."""
     case, words = f"profile:{NAME}", ("protocol=fast",)
     toolchain(tmp_path / "bad", iree_run_module='[ "$1" = --help ] && exec "$real" --help; exit 7')
     before = copied.counts()
@@ -147,7 +147,7 @@ def test_controls_are_verified_before_they_are_measured(copied: Project, tmp_pat
 
 
 def test_each_measured_case_is_verified_by_the_runtime_that_measures_it(copied: Project, tmp_path: Path) -> None:
-    """The runtime computes wrong results for one size only, which controls of other sizes do not show."""
+    """Only one size gets wrong results, so controls of other sizes do not show the error."""
     spoiling = """"$real" "$@"; code=$?
 case " $* " in *" --input=24x"*) for word in "$@"; do case "$word" in --output=@*)
   printf '\\177\\177\\177\\177' | dd of="${word#--output=@}" bs=1 count=4 conv=notrunc 2>/dev/null;;

@@ -19,10 +19,7 @@ pytestmark = pytest.mark.iree
 
 RENAMED = "another name of the machine"
 _STUDIED_ONLY = {*SURROUNDINGS, "another shape", "another order in the source", "locations in a file", "the same again"}
-"""The variants that are compiled only for docs/digest-study.md.
-
-Instead, one test changes all surroundings at once, others change only the launch order or a workgroup count, and
-another repeats the compile through dispatchflow."""
+"""The variants that are compiled only for docs/digest-study.md."""
 
 TRIED = [name for name in VARIANTS if name not in _STUDIED_ONLY]
 
@@ -84,7 +81,7 @@ def test_the_product_compiles_to_the_same_digest(study: Study, workspace: Worksp
 
 @pytest.mark.slow
 def test_the_code_of_two_releases_is_equal_or_an_executable_differs(tmp_path: Path) -> None:
-    """Releases 3.12.0 and 3.13.0 compile for a named CPU, so that the result is the same on every machine."""
+    """The named CPU makes the result the same on every machine."""
     store = Store(tmp_path / "store")
     old, new = Study(store, "3.12.0"), Study(store, "3.13.0")
     old.host = new.host = HostCpu("x86-64-v3", "+avx,+avx2,+fma")

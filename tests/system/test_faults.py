@@ -1,4 +1,4 @@
-"""Runs that are killed, and runs at the same time: finished work stays, and the next run goes on."""
+"""Runs are killed, or run at the same time; finished work stays, and the next run goes on."""
 
 from __future__ import annotations
 
@@ -143,7 +143,6 @@ def spans(log: Path) -> list[Span]:
 
 
 def costs_of_the_newest(count: int, project: Project) -> list[list[float]]:
-    """Return the seconds that each block took, for each of the `count` newest measurements."""
     newest = project.query("select id from measurement order by id desc limit ?", count)
     costs = "select cost_s from block where measurement = ? order by number"
     return [[cost for (cost,) in project.query(costs, number)] for (number,) in newest]
@@ -202,7 +201,7 @@ def test_measurements_are_alone_and_nothing_is_made_twice(
 
 
 def test_compiles_of_two_invocations_do_run_at_the_same_time(copied: Project, tmp_path: Path) -> None:
-    """The test above would pass too if a lock prevented all parallel work; this test would not."""
+    """The previous test would also pass if a lock prevented all parallel work."""
     tools = logged_tools(tmp_path / "tools", tmp_path / "log")
     copied.add(sweep(m=list(range(2, 10))))
     assert copied.doit("plan", **tools).code == 0

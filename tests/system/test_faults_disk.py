@@ -45,7 +45,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, but_bytes: int = 0) -> Path:
-    """Write a file that leaves `but_bytes` free on the disk; return its path."""
+    """Fill the disk except for `but_bytes`; return the file that fills the disk."""
     ballast, status = disk / "ballast", os.statvfs(disk)
     with ballast.open("wb") as stream:
         stream.write(bytes(max(0, status.f_bavail * status.f_frsize - but_bytes)))

@@ -69,7 +69,7 @@ def test_an_interrupted_run_stops_cleanly_and_the_next_one_goes_on(
 def ready(process: subprocess.Popen[str]) -> bool:
     """Return whether dispatchflow's own signal handlers are installed.
 
-    An earlier signal ends Python while it starts, with Python's own message."""
+    Before that, a signal ends Python while it starts."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     caught = int(status.partition("SigCgt:")[2].split()[0], 16)
     return bool(caught >> signal.SIGTERM - 1 & 1)
@@ -252,7 +252,7 @@ def test_a_run_that_waits_for_a_stopped_process_names_it(copied: Project, tmp_pa
 
 
 def test_a_stopped_run_does_not_keep_the_next_one_waiting(copied: Project) -> None:
-    """The run is killed while it measures and holds the machine's lock, which is then released."""
+    """The killed run was measuring and held the machine's lock."""
     process = copied.start("protocol=fast", "remeasure=yes", f"profile:{NAME}")
     assert wait_until(lambda: any("iree-benchmark-module" in words for words in processes_in(copied.root)))
     kill(process)

@@ -1,4 +1,4 @@
-"""A store on a network file system is refused; the file system is a FUSE mount that this file serves."""
+"""A store on a network file system is refused. Here the file system is a FUSE mount."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WRITING = {4: "setattr", 6: "symlink", 8: "mknod", 9: "mkdir", 10: "unlink", 35:
 
 @dataclass
 class Server:
-    """Serves an empty directory over FUSE; `written` has the names of the requests that would change it."""
+    """A FUSE server of an empty directory; `written` lists the requests that would change the directory."""
 
     descriptor: int
     written: list[str] = field(default_factory=list)

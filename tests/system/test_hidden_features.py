@@ -1,4 +1,4 @@
-"""The real tools on a CPU, emulated by qemu, that hides features which its name implies."""
+"""The real tools run on an emulated CPU (qemu) that hides features that the CPU's name implies."""
 
 import os
 import shutil
@@ -22,9 +22,9 @@ def on(cpu: str) -> str:
 
 
 def compiling_on(cpu: str) -> str:
-    """Return a script that emulates `cpu` for the compiler if it is called for the CPU `host`.
+    """Return a compiler that is emulated on `cpu` only for the target CPU `host`.
 
-    For a named CPU, the compiler gives the same code on every machine; emulated, it would take 25 times as long."""
+    For a named CPU, the compiler gives the same code on every machine, but emulation takes 25 times as long."""
     return f'case "$*" in *host*) {on(cpu)};; esac\nexec "$real" "$@"'
 
 

@@ -23,9 +23,9 @@ CALIBRATION = "measuring this machine's highest compute and memory rates "
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set the variable that turns off pauses; without pauses, waits for CPUs are not recorded.
+    """Turn off pauses, and with them the recording of waits for CPUs.
 
-    Other tests load the machine, and a session whose anchors waited for CPUs is not added to the history."""
+    Other tests load the machine, and recorded waits would keep a session out of the history."""
     monkeypatch.setenv("DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS", "1")
 
 
@@ -34,7 +34,6 @@ def new(root: Path, m: int = 16) -> Project:
 
 
 def session(project: Project) -> dict[str, Any]:
-    """Return what the newest measurement of a case recorded about its session."""
     query = "select conditions from measurement where conditions ->> 'session' is not null order by id desc limit 1"
     return dict(json.loads(project.query(query)[0][0])["session"])
 

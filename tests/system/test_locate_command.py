@@ -37,9 +37,9 @@ SITES = 10
 
 
 def chain(*wrong: int) -> str:
-    """Return a program of ten sites: products to each of which a constant is added.
+    """Return a program of ten sites: products with an added constant.
 
-    The sites in `wrong` have the constant that `WRONG_COMPILER` replaces."""
+    In the sites `wrong`, the constant is the number that `WRONG_COMPILER` replaces."""
     lines = []
     for site in range(1, SITES + 1):
         number = "1234.5" if site in wrong else "0.5"
@@ -80,7 +80,6 @@ def located(project: Project, compiler: str, *wrong: int) -> Outcome:
 
 
 def words(found: Outcome) -> dict[int, str]:
-    """Return site → verdict, as in the table that `doit locate` printed."""
     rows = re.findall(r"^ *(\d+) +\S+  (right|WRONG|doubtful|not compared) ", found.out, re.MULTILINE)
     return {int(site): word for site, word in rows}
 

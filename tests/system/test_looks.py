@@ -105,7 +105,7 @@ def test_explain_shows_that_the_store_has_everything_if_nothing_would_run(copied
 
 
 def test_a_changed_environment_is_explained_and_compiles_again_but_measures_nothing(copied: Project) -> None:
-    """The compile gives the same code, so that no later stage runs (early cutoff)."""
+    """The new compile gives the same code, so no later stage runs (early cutoff)."""
     (copied.root / "libraries").mkdir()
     changed = {"LD_LIBRARY_PATH": str(copied.root / "libraries")}
 
@@ -191,7 +191,6 @@ def test_report_needs_nothing_but_parquet(copied: Project) -> None:
 
 
 def with_store_read_only(project: Project, words: str) -> subprocess.CompletedProcess[str]:
-    """Run `doit WORDS` while nothing in the store can be written."""
     script, paths = f"{sys.executable} -m doit {words}", (project.store, *project.store.rglob("*"))
     if os.geteuid() == 0:  # root ignores file modes: use a read-only mount in another mount namespace
         if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.iree
 
 
 def with_runtime(workspace: Workspace, folder: Path, run_module: str) -> Workspace:
-    """Give the workspace a runtime in which `iree-run-module` is a script, and return the workspace."""
+    """Return the workspace with a runtime in which `iree-run-module` is the script `run_module`."""
     folder.mkdir()
     for path in runtime_folder().iterdir():
         if path.name != "iree-run-module":

@@ -33,7 +33,6 @@ util.func public @main(%arg0: !hal.buffer_view) -> !hal.buffer_view {
 
 
 def said(outcome):
-    """Return the reason why the only case failed or is mistrusted; None if neither is true."""
     found = re.search(r"(?:^mistrusted: \S+: | FAILED: )(.*)", outcome.out, re.MULTILINE)
     return found and found[1]
 
@@ -112,7 +111,7 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 
 def test_a_reference_is_compiled_with_the_demotion_of_its_case(tmp_path):
-    """IREE 3.13 does not lower f64 for vmvx, so that the reference compiles only with the demotion to f32."""
+    """IREE 3.13 does not lower f64 for vmvx, so the reference compiles only with the demotion to f32."""
     project = Project.make(tmp_path)
     (tmp_path / "epsilon.mlir").write_text(EPSILON)
     words = ("verify", "file=epsilon.mlir", "reference=vmvx", "threads=1")

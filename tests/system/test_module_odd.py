@@ -1,4 +1,4 @@
-"""Files that are not modules, wrong inputs and stateful modules have a reason, and stop no other case."""
+"""Files that are not modules, wrong inputs and stateful modules get a reason, and stop no other case."""
 
 from pathlib import Path
 

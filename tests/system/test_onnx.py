@@ -13,9 +13,9 @@ NAME = "module_net_tiny-net_default@llvm-cpu-1t"
 
 
 def network(path, seed=0, opset=13, external=None, scale=1.0, last=None):
-    """Write a model: a convolution, an activation without a name, and a product, with random weights.
+    """Write a model of a convolution, an activation without a name, and a product, with random weights.
 
-    `external` names a file for the weights. `last` has the arguments of a node that replaces the product."""
+    `external` is a file for the weights. `last` has the arguments of a node that replaces the product."""
     from onnx import TensorProto, helper, numpy_helper
 
     random = np.random.default_rng(seed)

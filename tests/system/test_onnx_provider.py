@@ -24,9 +24,9 @@ OURS, THEIRS = "module_net_odd_default@llvm-cpu-1t", "module_net_odd_onnxruntime
 
 
 def network(path, seed=0):
-    """Write a model with inputs and results of several types, and with sizes that the inputs determine.
+    """Write a model with several types, and with sizes that the inputs determine.
 
-    The weights of its product are in the file `data/w.bin` beside it."""
+    The weights are in the file `data/w.bin` beside the model."""
     from onnx import TensorProto, helper, numpy_helper
 
     value = helper.make_tensor_value_info

@@ -1,4 +1,4 @@
-"""The code blocks of docs/python.md, which users copy, run one after the other in a new directory."""
+"""The code blocks of docs/python.md run one after another in a new directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each command of the README, which users try first, runs in a copy of this tree with a small spec."""
+"""Each command of the README runs in a copy of this repository with a small spec."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ SPEC = sweep(m=16, n=16, k=16, tuning=["default", "data_tiling"]) + sweep(
 
 
 def block(heading: str, number: int = 0) -> list[str]:
-    """Return the lines of a `sh` block below a heading of README, without comments.
-
-    `number` is the index of the block below this heading."""
+    """Return the lines of the `number`-th `sh` block below a heading of the README, without comments."""
     section = re.split(r"^## ", README, flags=re.MULTILINE)
     (text,) = [part for part in section if part.startswith(f"{heading}\n")]
     lines = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[number].splitlines()
@@ -44,7 +42,6 @@ def smaller(word: str) -> str:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of this repository, with a small spec instead of its own specs."""
     root = tmp_path_factory.mktemp("readme") / "dispatchflow"
     left_out = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__")
     shutil.copytree(REPOSITORY, root, ignore=left_out)
@@ -56,7 +53,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(line: str, tree: Path) -> Outcome:
-    """Run a line of README with smaller sizes and, if it measures, with `protocol=fast`."""
+    """Run a line of the README with smaller sizes and, if it measures, with `protocol=fast`."""
     program, *words = map(smaller, shlex.split(line))
     assert Path(program).name == "doit"
     measured = words[0].startswith(("profile", "explain", "plan")) or "=" in words[0]

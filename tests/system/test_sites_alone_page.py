@@ -17,7 +17,7 @@ SITES = 10
 
 
 def program() -> str:
-    """Return ten products in a chain; a number is added to each, so that no two sites are the same."""
+    """Return ten products in a chain; different added numbers make the sites differ."""
     lines = [
         f"""
   %m{i} = linalg.matmul ins(%x{i - 1}, %w : tensor<4x8xf32>, tensor<8x8xf32>) outs(%f : tensor<4x8xf32>) -> tensor<4x8xf32>

@@ -18,7 +18,7 @@ def independent(lot: random.Random) -> Iterator[float]:
 
 
 def drifting(lot: random.Random) -> Iterator[float]:
-    """Yield the noise of a clock rate that drifts and falls: blocks are about 8 % slower after 28 rounds."""
+    """Yield the noise of a clock rate that drifts: blocks are about 8 % slower after 28 rounds."""
     level = 0.0
     while True:
         level += lot.gauss(0.0015, 0.02)
@@ -26,7 +26,7 @@ def drifting(lot: random.Random) -> Iterator[float]:
 
 
 def bursts(lot: random.Random) -> Iterator[float]:
-    """Yield the noise of another process that comes for some blocks, and slows each of them by 2 to 20 %."""
+    """Yield the noise of another process that comes for some blocks and slows them by 2 to 20 %."""
     here = False
     while True:
         here = lot.random() < (0.7 if here else 0.08)
@@ -41,7 +41,6 @@ def two_speeds(lot: random.Random) -> Iterator[float]:
 
 
 def long_tail(lot: random.Random) -> Iterator[float]:
-    """Yield noise of infinite mean."""
     while True:
         yield math.exp(abs(lot.gauss(0, 0.02)) / max(1e-3, lot.random()))
 
@@ -51,10 +50,9 @@ Noise = Callable[[random.Random], Iterator[float]]
 
 
 def rounds(noise: Noise, count: int, effect: float, lot: random.Random) -> tuple[list[float], list[float]]:
-    """Return the block times of (baseline, candidate); `effect` slows the candidate by this fraction.
+    """Return the block times of (baseline, candidate); the candidate is slower by the fraction `effect`.
 
-    Which of the two runs first is random in each of the `count` rounds.
-    """
+    In each of the `count` rounds, a random one of the two runs first."""
     factors, baseline, candidate = noise(lot), list[float](), list[float]()
     for _ in range(count):
         pair = [next(factors), next(factors)]
@@ -173,6 +171,6 @@ def test_separate_series_differ_if_their_intervals_do_by_more_than_the_floor(old
 
 
 def test_change_is_shown_with_its_interval_even_if_asymmetric():
-    """Both ends are shown because ± half of the width would wrongly seem to exclude 0 % here."""
+    """Half of the width on both sides would wrongly seem to exclude 0 %."""
     assert Comparison(1.249, 0.95, 1.499, 10, "undecided").change == "+24.9%, between -5.0% and +49.9%"
     assert Comparison(0.9, None, None, 3, "undecided").change == "-10.0%"

@@ -122,7 +122,7 @@ def series(rho: float, count: int, number: int, seed: int = 7) -> np.ndarray:
 
 @pytest.mark.parametrize(("rho", "held"), [(0.0, 0.95), (0.5, 0.88), (0.9, 0.68)])
 def test_interval_is_wider_if_successive_blocks_correlate(rho, held):
-    """Without the widening only 83 % and 44 % of the intervals of correlated blocks contain the median."""
+    """Without the widening, only 83 % and 44 % of the intervals of correlated blocks contain the median."""
     found = [summary(blocks) for blocks in series(rho, 15, 4000).tolist()]
     assert np.mean([s.ci_low_ns <= 100 <= s.ci_high_ns for s in found]) >= held
 

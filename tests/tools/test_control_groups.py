@@ -17,7 +17,7 @@ V1 = """\
 
 
 def tree(root: Path, mounts: str, groups: str, **files: str) -> Path:
-    """Write a fake file system and return its root; keys of `files` are paths below /sys/fs/cgroup."""
+    """Write a fake file system and return its root; the keys of `files` are paths below /sys/fs/cgroup."""
     named = {"proc/self/mountinfo": mounts, "proc/self/cgroup": groups}
     for path, text in {**named, **{f"sys/fs/cgroup/{name}": text for name, text in files.items()}}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)

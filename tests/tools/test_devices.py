@@ -1,4 +1,4 @@
-"""Targets other than this machine's CPU are always compiled, and run where their device exists."""
+"""Targets other than this machine's CPU are always compiled, and run if their device exists."""
 
 import pytest
 from support.project import Project, sweep

@@ -1,4 +1,4 @@
-"""A program's output is kept up to a limit, and is shown shortened and without terminal sequences."""
+"""A program's output is kept up to a limit, and shown shortened and without terminal sequences."""
 
 from pathlib import Path
 

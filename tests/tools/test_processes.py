@@ -20,7 +20,7 @@ pytest_plugins = ["support.programs"]
 
 
 def alive(pid: int) -> bool:
-    """Return whether a process runs; a zombie counts as dead, since it only waits for its parent."""
+    """Return whether a process runs; a zombie counts as dead."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -201,7 +201,7 @@ def test_program_runs_on_the_given_cpus(folder):
 
 
 def test_threads_run_programs_in_parallel(tmp_path):
-    """Each program waits for the two others: programs that ran one after another would never end."""
+    """Each program waits for the other two, so programs that ran one after another would never end."""
     codes: dict[int, int] = {}
 
     def work(number: int) -> None:

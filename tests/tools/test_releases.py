@@ -1,7 +1,6 @@
 """Releases are downloaded completely or not at all, once, and are then used without the network.
 
-The real pip reads an index of tiny wheels.
-"""
+The real pip reads an index of tiny wheels."""
 
 from __future__ import annotations
 
@@ -140,7 +139,7 @@ def test_doit_lists_and_removes_toolchains(index: Index, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_a_real_release_is_fetched_used_offline_and_removed(tmp_path: Path) -> None:
-    """This test needs the network and downloads 350 MB."""
+    """The test needs the network and downloads 350 MB."""
     project = Project.make(tmp_path / "project", sweep(target="vmvx", m=8))
 
     first = project.doit("verify", "iree=3.12.0")

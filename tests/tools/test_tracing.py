@@ -1,7 +1,6 @@
-"""A traced program and the tool that captures its trace may each end first, fail or hang.
+"""A traced program, or the tool that captures its trace, may end first, fail or hang.
 
-The capturing tool is a script here.
-"""
+The capturing tool is a script here."""
 
 from __future__ import annotations
 

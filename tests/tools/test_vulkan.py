@@ -13,7 +13,7 @@ from support.tools import environment, write_script
 
 @pytest.fixture(scope="session")
 def vulkan() -> dict[str, str]:
-    """Return the environment in which lavapipe, downloaded beside this checkout, is a Vulkan device."""
+    """Return the environment in which lavapipe is a Vulkan device; skip the test without lavapipe."""
     try:
         return lavapipe.environment(REPOSITORY / ".lavapipe")
     except lavapipe.Unavailable as error:

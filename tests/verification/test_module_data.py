@@ -1,4 +1,4 @@
-"""A user's module gets the inputs that were requested; its results are compared with expected ones."""
+"""A user's module gets the requested inputs, and its results are compared with expected results."""
 
 import re
 

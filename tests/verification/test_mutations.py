@@ -1,4 +1,4 @@
-"""The smallest errors that docs/verification.md claims to be found are found when they are planted."""
+"""The smallest errors that docs/verification.md claims to find are found when they are planted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors that the input recipes of an operation cannot detect are listed as unseen, and no others are."""
+"""Errors that an operation's input recipes cannot detect are listed as unseen, and no others are."""
 
 from __future__ import annotations
 

@@ -21,7 +21,6 @@ def matmul(m: int, n: int, k: int, types="f32", layout: str = "tt") -> Matmul:
 
 
 def by_loops(op: Matmul, lhs, rhs) -> list[list[int]]:
-    """Compute a matmul by its definition in Python integers; operands have the operation's layout."""
     a = (lambda i, p: lhs[i, p]) if op.layout[0] == "t" else (lambda i, p: lhs[p, i])
     b = (lambda p, j: rhs[p, j]) if op.layout[1] == "t" else (lambda p, j: rhs[j, p])
     m, n, k = op.sizes
@@ -61,7 +60,7 @@ def test_integer_results_wrap_as_two_s_complement_does():
 
 
 def test_float_results_are_rounded_once():
-    """The sum is 1 + 2**-11 + 2**-24; rounded to f32 first, it would be a tie in f16 and become 1."""
+    """The sum is 1 + 2**-11 + 2**-24. Rounded to f32 first, the sum would be a tie in f16 and become 1."""
     op = matmul(1, 1, 3, "f16")
     lhs = np.array([[1, 2**-11, 2**-12]], np.float16)
     rhs = np.array([[1], [1], [2**-12]], np.float16)
@@ -69,7 +68,7 @@ def test_float_results_are_rounded_once():
 
 
 def accumulated(op: Matmul, operands):
-    """Compute a matmul term by term, in the accumulator's type; round the sum to the result's type."""
+    """Compute a matmul term by term in the accumulator's type; round the sum to the result's type."""
     dtype, (m, n, _) = dtype_of(op.signature.accumulator), op.sizes
     lhs, rhs = (operand.astype(np.float64) for operand in operands)
     total = np.zeros((m, n), dtype)

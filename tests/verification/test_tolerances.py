@@ -1,4 +1,4 @@
-"""Wrong results of modules are reported at real sizes, and results in another summation order are not."""
+"""Wrong results of modules are reported at real sizes; results in another summation order are not."""
 
 import ml_dtypes
 import numpy as np
@@ -60,7 +60,7 @@ RESULTS |= {name: values * scale for name, (values, scale) in SCALED.items()}
 
 
 def usual_places(name, expected):
-    """Return the indices of 100 random elements; none is smaller than the median at its scale."""
+    """Return the indices of 100 random elements that are at least the median of their scale."""
     _, scale = SCALED.get(name, (expected, 1.0))
     counted = np.where((expected == 0) | (expected == expected.min()), np.nan, abs(expected / scale))
     axis = None if name in SCALED else -1
@@ -97,7 +97,7 @@ def test_a_result_100_times_too_large_is_different_beside_masked_or_scaled_eleme
 
 
 def by_blocks(a, b, size):
-    """Compute a matmul whose sums are added block by block in f32."""
+    """Compute a matmul in f32 that adds its sums block by block."""
     blocks = range(0, a.shape[1], size)
     return sum((a[:, i : i + size] @ b[i : i + size] for i in blocks), np.zeros((len(a), b.shape[1]), np.float32))
 
