@@ -1,4 +1,4 @@
-"""Build a case's actions (steps such as a compile) and their keys; see docs/caching.md.
+"""Build a case's actions, such as a compile, and their keys; see docs/caching.md.
 
 A key is a hash of an action's ingredients: everything that its outputs depend on."""
 
@@ -25,45 +25,44 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.workload import Workload
 
 CONFIGURATION_CHECK = 5
-"""Version of the check by `configurations.parse` and `Dispatch.missed`. Raise it when they change."""
+"""Version of the check by `configurations.parse` and `Dispatch.missed`. Raise it when the check changes."""
 
 PRINTING = 5
-"""Version of the facts that are recorded when a user's module is printed. Raise it when they change."""
+"""Version of the facts recorded when a user's module is printed. Raise it when the facts change."""
 
 VERIFICATION = 8
-"""Version of the verification. Raise it when the verification accepts different results than before."""
+"""Version of the verification. Raise it when the verification accepts other results than before."""
 
 
 @dataclass(frozen=True)
 class Data:
-    """The digests of a call's inputs and expected results. Keys contain these digests."""
+    """The digests of a call's inputs and expected results."""
 
     digests: Mapping[str, tuple[Digest, ...]]
-    """Name of a set of tensors (`exact`, `given`, `expected_…`) → the digest of each tensor."""
+    """Name of a set of tensors, such as `exact` or `given` → the digest of each tensor."""
     arguments: tuple[str, ...]
-    """The type of each operand in the syntax of IREE's tools, `4x8xf32`; for a scalar, `=` and its value."""
+    """The type of each operand as IREE's tools spell it, such as `4x8xf32`. A scalar is `=` and its value."""
     parameters: tuple[tuple[str, Digest], ...] = ()
-    """The files with a module's weights: (value of `--parameters=`, digest of the file)."""
+    """The files with a module's weights: pairs of a value of `--parameters=` and the file's digest."""
 
     @cached_property
     def measured(self) -> Data:
-        """This data with the tensors of the last recipe only, which measurements use."""
+        """This data with only the tensors of the last recipe. Measurements use this recipe."""
         recipe, digests = list(self.digests.items())[-1]
         return replace(self, digests={recipe: digests})
 
     @cached_property
     def forms(self) -> dict[Any, Form]:
-        """A cache of `keys.Form` objects, which compute the keys of actions that differ only in their code."""
+        """A cache of `keys.Form` objects. A form computes the keys of actions that differ only in their code."""
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
-        """Return the files of a call as name → digest: the tensors of a recipe, and the weights."""
+        """Return name → digest of each file of a call: the tensors of `recipe`, and the weights."""
         weights = {value.rpartition("=")[2]: digest for value, digest in self.parameters}
         return {f"{recipe}_{i}.bin": digest for i, digest in enumerate(self.digests[recipe])} | weights
 
     @property
     def objects(self) -> tuple[Digest, ...]:
-        """The digests of all tensors and of all files with weights."""
         return (*chain.from_iterable(self.digests.values()), *(digest for _, digest in self.parameters))
 
     def inputs(self, recipe: str) -> tuple[str, ...]:
@@ -75,7 +74,7 @@ class Data:
 
 
 class Call(msgspec.Struct, frozen=True):
-    """The digest of some code, a function in it, and the device that the function is called on."""
+    """A function in some code, and the device on which the function is called."""
 
     code: Digest
     function: str
@@ -83,7 +82,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Action(msgspec.Struct, frozen=True):
-    """One step of the work, such as a compile; equal ingredients give equal keys and equal outputs."""
+    """One step of the work, such as a compile. Equal ingredients give equal keys and equal outputs."""
 
     stage: str
     key: Key
@@ -100,7 +99,7 @@ def _action(form: Form, *strings: str) -> Action:
 
 
 def single(kind: str, **ingredients: Any) -> Action:
-    """Build an action of a kind of which there are few; its key is computed without a `keys.Form`."""
+    """Build an action of a kind with few actions; the key is computed without a shared `keys.Form`."""
     return _action(Form(kind, lambda: ingredients))
 
 
@@ -108,12 +107,12 @@ _EMIT = Form("emit", lambda module: {"module": module})
 
 
 def emit(case: Case, syntax: Release) -> Action:
-    """Return the action that emits an operation's module; its key depends only on the module's text."""
+    """Return the action that emits an operation's module. Its key depends only on the module's text."""
     return _action(_EMIT, digest_of(case.dispatch.module(syntax).encode()))
 
 
 def emit_program(program: Digest) -> Action:
-    """Return the action that emits a library's program; its key depends only on the program's digest."""
+    """Return the action that emits the program with which a library computes a case."""
     return _action(_EMIT, program)
 
 
@@ -122,8 +121,8 @@ def compilations(
 ) -> Form:
     """Return a `keys.Form` for compile actions that differ only in their module.
 
-    `requested` is the configuration that the compiler must choose (`Dispatch.demanded`). If it chooses another one, the
-    action fails."""
+    `requested` is the configuration that the compiler must choose. The action fails if the compiler chooses another
+    one."""
     return Form(
         "compile",
         lambda module: {
@@ -142,21 +141,21 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return the digest of the text with the source's locations, and the source's file name.
+    """Return the digest of the text that has source locations, and the source's file name.
 
-    For an imported model, the text is an output of the `emit` action, whose outputs are `emitted`. Otherwise it is the
-    user's file. An operation has neither; the result is None."""
+    For an imported model, the text is the output `labelled` in `emitted`. For any other user's module, the text is the
+    user's file. For an operation, the result is None."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name
 
 
 def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
-    """Return the action that finds a module's sites (dispatch launches) and their source operations.
+    """Return the action that finds a module's sites and the source operations of each site.
 
     Args:
-        compiled: the key of the compile, which covers the printed module, flags, toolchain and environment.
-        labels: what `labels_of` returns; None if the compiled module itself has the source's locations.
+        compiled: the key of the compile.
+        labels: what `labels_of` returns. None means that the compiled module itself has source locations.
     """
     return single("provenance", compile=compiled, labels=labels, source=sources(*_PROVENANCE))
 
@@ -167,22 +166,22 @@ _SCRIPT = ("models/_reading.py", "models/_script.py")
 _SITES = tuple(f"models/{n}.py" for n in ("_tagger", "def_use", "kinds", "provenance", "site", "tagged", "work"))
 _PROVENANCE = (*_SCRIPT, *_SITES, "engine/provenance.py")
 CAPTURE = (*_SCRIPT, *(f"models/{n}.py" for n in ("_capturer", "_dispatches", "captured")), "engine/capture.py")
-"""The files whose text enters the key of a capture."""
+"""The source files whose text is an ingredient of a capture."""
 
 
 def inputs(operation: Operation) -> Action:
     """Return the action that generates an operation's operands for each recipe.
 
-    The outputs are named after the recipe and the index of the operand: `exact_0`, `random_0`, …."""
+    An output is named after the recipe and the operand's index: `exact_0`, `random_0`, …"""
     return _data_action("inputs", operation)
 
 
 def expectation(operation: Operation) -> Action:
     """Return the action that computes an operation's expected results for each recipe.
 
-    A recipe whose results are compared bit by bit has one output, with the recipe's name. Any other recipe has two,
-    such as `random_reference` and `random_tolerance`. The output `unseen` has a line for each error that no recipe
-    would show (`verification.power`)."""
+    If results must be equal bit by bit, the recipe has one output, named after the recipe. Otherwise the recipe has two
+    outputs, such as `random_reference` and `random_tolerance`. The output `unseen` has a line for each error that no
+    recipe would show (`verification.power`)."""
     return _data_action("expected", operation)
 
 
@@ -200,14 +199,14 @@ def _data(kind: str, source: Digest, versions: Any) -> Form:
 def verification(
     call: Call, data: Data, tolerance: str | None, is_reference: bool = False, runtime: Digest | None = None
 ) -> Action:
-    """Return the action that verifies a call.
+    """Return the action that verifies the results of a call.
 
     Args:
         call: the code, its function and the device.
         data: inputs and expected results.
-        tolerance: the tolerance of a user's module; None for an operation, whose tolerances are part of the data.
+        tolerance: the tolerance of a user's module. None for an operation, because `data` has its tolerances.
         is_reference: whether this code also computed the expected results.
-        runtime: the digest of a runtime that repeats the verification; None for the first verification.
+        runtime: the digest of a runtime that repeats the verification. None for the first verification.
     """
     more: dict[str, Any] = {"is_reference": True} if is_reference else {}
     more |= {"runtime": runtime} if runtime is not None else {}
@@ -215,22 +214,22 @@ def verification(
 
 
 def measurement(call: Call, operands: Data, protocol: Protocol, sets: int | None = None) -> Action:
-    """Return the action that measures a call.
+    """Return the action that measures the time of a call.
 
-    `sets` is the number of copies of the operands for `cache=cold`: each call uses the next copy. It is None for one
-    copy, which stays in the caches."""
+    `sets` is the number of copies of the operands for `cache=cold`: each call uses the next copy. None means one copy,
+    which stays in the caches."""
     cold = {} if sets is None else {"rotation": (rotating_inputs.VERSION, sets)}
     return called("profile", call, operands, protocol=protocol.id, **cold)
 
 
 def site_times(call: Call, operands: Data, protocol: Protocol, traced: Digest, runtime: Digest) -> Action:
-    """Return the action that measures the sites of a call.
+    """Return the action that measures the time of each site in a call.
 
     Args:
         call: the code, its function and the device.
         operands: the inputs.
-        protocol: the number of blocks (benchmark processes), and their length.
-        traced: the digest of the program's sites, which is the output `sites` of `provenance`.
+        protocol: the number and length of the benchmark processes.
+        traced: the digest of the output `sites` of the `provenance` action.
         runtime: the digest of the runtime that records the profiles.
     """
     return called("sites", call, operands, protocol=protocol.id, traced=traced, runtime=runtime, source=_TIMES)
@@ -244,10 +243,10 @@ def capture(
     Args:
         call: the code, its function and the device.
         operands: the inputs of one recipe.
-        flow: the digest of the module after the compiler's phase `flow`, which is an output of `provenance`.
-        dispatches: the numbers of the dispatches that are captured.
-        sites: for each of these dispatches, the number of its site.
-        execution: which execution of each site, from 1; None for the last one.
+        flow: the digest of the output `flow` of the `provenance` action: the module after the compiler's phase `flow`.
+        dispatches: the numbers of the captured dispatches.
+        sites: the number of each captured dispatch's site.
+        execution: which execution of each site, counted from 1. None means the last execution.
     """
     chosen = {"dispatches": dispatches, "sites": sites, "execution": execution}
     return called("capture", call, operands, flow=flow, **chosen, source=sources(*CAPTURE))
@@ -286,8 +285,8 @@ def _call(
 
 @cache
 def sources(*names: str) -> Digest:
-    """Return the digest of source files' text: an ingredient of the actions that run this code.
+    """Return the digest of the text of source files.
 
-    After any edit, even of a comment, these actions run again. Later actions run again only if an output changed."""
+    Any edit of a file, even of a comment, changes the keys that contain this digest."""
     folder = Path(__file__).parent.parent
     return Digest(key_of("source", {name: (folder / name).read_bytes() for name in names}))

@@ -26,20 +26,18 @@ LINKED = "linked"
 """The kind of the action that builds a case with the system's linker."""
 _FREQUENCY_HZ = 2000
 _BLOCKS = 30
-"""Calls are sampled for this many times the duration of a block (benchmark process)."""
+"""The duration of the sampling, in benchmark processes."""
 _SAMPLES, _LIBRARIES = "perf.data", "libraries"
 _OUTPUT_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """Samples of a kernel's instructions in a second build of the case.
-
-    `same_code` says whether the case's own code has the same instructions."""
+    """Samples of a kernel's instructions, taken in a second build of the case."""
 
     function: Annotated
     same_code: bool | None
-    """Whether the case's own code has the sampled kernel's instructions; None if they were not compared."""
+    """Whether the case's own code has the sampled kernel's instructions. None if no instructions were compared."""
     why: str
     """The number of compared instructions, or the reason why none were compared."""
 
@@ -54,13 +52,13 @@ def refusal(case: Case, device: Device) -> str | None:
 
 
 def annotate(executor: StageExecutor, case: Case, device: Device, kernel: str) -> Annotation:
-    """Return samples of a kernel's instructions; they are not stored.
+    """Compile a case again with the system's linker, run it under `perf record`, and return a kernel's samples.
 
-    The case is compiled again with the system's linker, and called under `perf record`.
+    The samples are not stored.
 
     Raises:
-        ToolError: perf or objdump is missing, perf may not take samples, the case cannot be built or run, or no sample
-            is in the kernel.
+        ToolError: perf or objdump is missing, perf may not take samples, the case cannot be built or run, or no sample is
+            in the kernel.
     """
     perf, objdump = sampling.perf(), sampling.objdump()
     if objdump is None:
@@ -98,8 +96,6 @@ def _recipe(found: Artifacts) -> str:
 
 
 def _built(executor: StageExecutor, case: Case) -> Digest:
-    """Return the digest of the case's module, built with symbols by the system's linker."""
-
     def take(scratch: Path) -> dict[str, Digest]:
         made = scratch / "module.vmfb"
         return {"vmfb": executor.store.put_file(made)} if made.is_file() else {}
@@ -114,8 +110,6 @@ def _built(executor: StageExecutor, case: Case) -> Digest:
 
 @dataclass(frozen=True, slots=True)
 class _Sampling:
-    """Runs perf and objdump in a scratch directory, which has the module and its operands."""
-
     executor: StageExecutor
     scratch: Path
     environment: Mapping[str, str]
@@ -167,10 +161,7 @@ class _Sampling:
         return outcome, processes.shortened(self.scratch / f"{name}.stderr")
 
     def compared(self, objdump: str, built: Digest, own: Digest, kernel: str) -> tuple[bool | None, str]:
-        """Return whether the modules `own` and `built` have the same instructions of the kernel, and a remark.
-
-        The remark is the number of instructions, or the reason why they cannot be compared. The first value is then
-        None."""
+        """Return whether `own` has the kernel's instructions of `built`, and their number or why the answer is None."""
         wanted = [code for text in self._disassembled(objdump, built) if (code := instructions.function(text, kernel))]
         if len(wanted) != 1:
             return None, f"{len(wanted)} functions of the new build have this name"

@@ -1,4 +1,4 @@
-"""One call of a compiled module or of a library: its files, its command line, and its results."""
+"""Call a compiled module or a library once."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from dispatchflow.tools.outcome import Outcome
 _SEARCHED = 100_000  # the number of characters of a tool's stderr that are searched: half at its start, half at its end
 
 Result = tuple[bool, str | None, dict[str, Digest], Facts]
-"""The result of executing an action: (ok, reason of a failure, output's name → digest, facts)."""
+"""The result of an action: whether it succeeded, the reason of a failure, output → digest, and facts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleCall:
-    """A scratch directory with a `module.vmfb`, and the device and tools to call this module with."""
+    """A scratch directory with a `module.vmfb`, and the device and tools that call this module."""
 
     store: Store
     toolchain: Toolchain
@@ -42,13 +42,13 @@ class ModuleCall:
     device: Device
 
     def again(self) -> ModuleCall | None:
-        """Return the call that repeats this one to check its results; None if there is no second call.
+        """Return the call that repeats this call to check its results; None if there is no second call.
 
         On a CPU, the second call begins with other bytes in its memory. A result that is never written then differs."""
         return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
-        """Call the module and write its results into the files `outputs` in the scratch directory.
+        """Call `function` and write its results into the files `outputs` of the scratch directory.
 
         Returns None on success, otherwise the failure."""
         missing = {name: digest for name, digest in data.files(recipe).items() if not (self.scratch / name).exists()}
@@ -64,10 +64,10 @@ class ModuleCall:
         return failed("run", outcome, self.scratch, facts, self.store, self.limits)
 
     def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
-        """Return index of a result → its type with the sizes of this call, `4x8xf32`; or the call's failure.
+        """Return result's index → type, such as `4x8xf32`, or the failure of the call.
 
-        The module is called once more, because the runtime prints sizes only if it writes no files. Files in the format
-        `.npy` have sizes, but no bf16 and no types of 8 or 4 bits."""
+        The runtime prints sizes only if it writes no files, so the module is called once more. Files in the format
+        `.npy` have sizes, but they cannot hold bf16 or types of 8 or 4 bits."""
         if (failure := self.call(data, "given", (), function)) is not None:
             ok, reason, outputs, facts = failure
             return ok, f"the call that prints the results' sizes: {reason}", outputs, facts
@@ -75,12 +75,12 @@ class ModuleCall:
 
     @property
     def doubt_as_reference(self) -> str | None:
-        """The reason to mistrust results that the same code computed as expected ones; None for compiled code."""
+        """Why results are mistrusted if the same code computed the expected results. None for compiled code."""
         return None
 
     @property
     def ran_with(self) -> Facts:
-        """A fact of a failed call: the runtime's digest, because another runtime tries the call again."""
+        """A fact of a failed call: the runtime's digest. Another runtime tries the call again."""
         return {"runtime_digest": self.toolchain.runtime_digest}
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ class ModuleCall:
 
 @dataclass(frozen=True, slots=True)
 class PoisonedCall(ModuleCall):
-    """A call that fills new memory with 0xCD, if the device supports it (`command_lines.poisoned`)."""
+    """A call that fills new memory with 0xCD, if the device supports this (`command_lines.poisoned`)."""
 
     @property
     def device_flags(self) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ class PoisonedCall(ModuleCall):
 
 @dataclass(frozen=True, slots=True)
 class LibraryCall(ModuleCall):
-    """A call of a library: the scratch directory has the files of its program."""
+    """A call of a library. The scratch directory has the files of the library's program."""
 
     case: Case
     installed: Installed
@@ -147,7 +147,7 @@ class LibraryCall(ModuleCall):
 def library_argv(case: Case, installed: Installed, device: Device, data: Data | None, recipe: str) -> tuple[str, ...]:
     """Return the command line of a library's call.
 
-    `data` has the types of a model's inputs. If it is None, the model is called without inputs."""
+    `data` has the types of a model's inputs. If `data` is None, the model is called without inputs."""
     program = case.library_program
     assert program is not None
     tensors = operand_types(case.operation, data.arguments if data else ())
@@ -155,32 +155,31 @@ def library_argv(case: Case, installed: Installed, device: Device, data: Data | 
 
 
 def as_is(log: str, reason: str) -> str:
-    """Return `reason` unchanged: the default of `explain` in `ActionExecutor.compile_module`."""
     return reason
 
 
 def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
-    """Store a tool's stderr, and return it as the output `log`; an empty stderr gives no output."""
+    """Store a tool's stderr and return it as the output `log`; an empty stderr gives no output."""
     log = scratch / "stderr"
     return {"log": store.put_bytes(log.read_bytes())} if log.exists() and log.stat().st_size else {}
 
 
 def failed(what: str, outcome: Outcome, scratch: Path, facts: Facts, store: Store, limits: Limits) -> Result:
-    """Return the result of a failed tool.
+    """Return the result of an action whose tool failed.
 
-    The fact `limit` is the limit that may be the cause: its name and value. With a higher limit, the action is tried
+    If a limit may be the cause, the fact `limit` is its name and value. A run with a higher limit tries the action
     again.
 
     Args:
         what: the step that failed, `compile` or `run`; or a phrase, such as `cannot read x.mlir`.
         outcome: how the tool ended.
-        scratch: the directory with its stderr.
+        scratch: the directory with the tool's stderr.
         facts: facts to record; this function adds `repeatable` and `limit`.
         store: where the log goes.
-        limits: the limits that the tool ran under.
+        limits: the tool's limits.
 
     Raises:
-        StoreError: the disk is full, so every other case would fail as well.
+        StoreError: the disk is full, so all later cases would fail as well.
     """
     stderr = processes.shortened(scratch / "stderr", _SEARCHED)
     disk.check(store.root, stderr)
@@ -194,7 +193,7 @@ def failed(what: str, outcome: Outcome, scratch: Path, facts: Facts, store: Stor
 
 
 def reason_of(outcome: Outcome, stderr: str) -> str | None:
-    """Return in one line why a tool failed: the signal that killed it, then its error message."""
+    """Return one line with the signal that killed a tool, if any, and the tool's error message."""
     head = _BACKTRACE.split(stderr, maxsplit=1)[0]
     said = _first_error(head)
     if outcome.code >= 0 or outcome.timed_out:
@@ -206,21 +205,17 @@ _BACKTRACE = re.compile(r"^(PLEASE submit|Please report issues|Stack dump|\s*#?0
 """The beginning of LLVM's crash report, which does not contain the cause."""
 
 _UNSPECIFIC = "failed to run translation of source executable"
-"""An error line that IREE prints after the cause, or before it if dispatches are compiled in parallel."""
+"""An error line that does not state the cause. IREE may print this line before the cause."""
 
 
 _STATUS = re.compile(r"(?:^|: )([A-Z][A-Z_]{4,}; .+)", re.MULTILINE)
-"""The runtime's status of a failed call, `x.c:191: INVALID_ARGUMENT; …`."""
+"""The runtime's status of a failed call, such as `x.c:191: INVALID_ARGUMENT; …`."""
 
 _CALLED = re.compile(r"; (?:; |while |invoking )")
 """The separator between a status and the calls that led to it."""
 
 
 def _first_error(stderr: str) -> str | None:
-    """Return the part of stderr that states the cause; None if stderr is empty.
-
-    It is the message about a refused option, or else the first specific error message, the first general one
-    (`_UNSPECIFIC`), the runtime's status or the last line."""
     if match := re.search(r"(Unknown command line argument '.*?'|for the --.* option: .*)", stderr):
         return match[1]  # the next line may be a suggestion
     # Only locations in the user's own file are kept, because the user can fix that file.
