@@ -1,1 +1,1 @@
-"""Actions, their keys, the state of cases, and the execution of one action."""
+"""Actions, their keys, the state of cases, and the execution of an action."""

@@ -1,4 +1,4 @@
-"""Capture the exact operands and results of a case's sites (dispatch launches) in one call."""
+"""Capture the exact operands and results of a case's sites in one call of the case."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def of_case(
 ) -> Record | None:
     """Return the record with the operands and results of a case's sites, captured in one call.
 
-    A case whose verification failed can be captured too. The outputs are named `3.in0`, the first operand of site 3, or
-    `3.out1`, its second result. The facts are the fields of `models.captured.Capture`. If `3.out1` depends on memory
-    that the program never writes, the output `3.out1.undefined` marks its undefined elements by 1."""
+    A case that failed its verification can be captured too. The output `3.in0` is the first operand of site 3, and
+    `3.out1` is its second result. The facts are the fields of `models.captured.Capture`. If `3.out1` depends on memory
+    that the program never writes, the output `3.out1.undefined` has 1 for each undefined element."""
     if execution is not None and execution < 1:
         raise SpecError(f"execution={execution} does not exist", {"first": "execution=1"})
     traced, program = _traced(executor, case)
@@ -87,13 +87,9 @@ def of_case(
 
 
 def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program | None]:
-    """Return the record of a case's provenance, and its `Program` (sites and operations).
+    """Return the record of a case's provenance, and the program in the record.
 
-    The record is None if the case did not compile. The program is None if there is no record that is `ok`.
-
-    Raises:
-        DamagedObject: an output is damaged, and again after the provenance was computed once more.
-    """
+    A damaged output is computed once more."""
     for attempt in range(2):
         traced = provenance.of_case(executor, case)
         if traced is None or not traced.ok:
@@ -108,16 +104,16 @@ def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program
 
 
 def capture_of(record: Record) -> Capture:
-    """Return the description of the captured tensors from a record of `of_case` that is `ok`."""
+    """Return the description of the captured tensors; `record` is a successful record of `of_case`."""
     return msgspec.convert(record.facts, Capture)
 
 
 def chosen_sites(
     program: Program, function: str, sites: Sequence[int] | None, case: str
 ) -> tuple[list[Site], list[Missing]]:
-    """Divide sites into those that a call of `function` can capture, and the others with the reasons.
+    """Return the sites that a call of `function` can capture, and for each other site the reason why not.
 
-    `sites` has the numbers of the requested sites; None for all sites of the program.
+    `sites` has the numbers of the requested sites. None means all sites of the program.
 
     Raises:
         SpecError: `sites` has a number that no site has.
@@ -136,8 +132,6 @@ def chosen_sites(
 
 @dataclass(frozen=True, slots=True)
 class _Capturing:
-    """A capture in a scratch directory; its file `flow` is the module that is instrumented."""
-
     executor: StageExecutor
     case: Case
     scratch: Path
@@ -152,7 +146,6 @@ class _Capturing:
     limit_bytes: int
 
     def result(self, missing: Sequence[Missing]) -> Result:
-        """Capture the sites and return the action's result; `missing` are sites that cannot be captured."""
         plain = self._plain()
         self._place_files()
         made = self._compiled("first", fill=0)
@@ -192,7 +185,6 @@ class _Capturing:
         return [place.scratch / name for name in names]
 
     def _place_files(self) -> None:
-        """Write into the compiler's working directory the files to which the flags or the module refer."""
         for file in self.case.dispatch.tuning.files:
             (self.scratch / file.name).write_text(file.text, encoding="utf-8", newline="")
         self.executor.store.place(self.scratch, self.objects)
@@ -210,13 +202,9 @@ class _Capturing:
             raise _Failed((ok, reason, outputs, facts))
 
     def _compiled(self, name: str, fill: int) -> Capturing:
-        """Compile an instrumented copy of the module to `NAME.vmfb`; return the description of its results.
+        """Compile an instrumented copy of the module to `NAME.vmfb`.
 
-        `fill`, 0 or 1, is the value of each element that the program never writes.
-
-        Raises:
-            _Failed: a tool failed, or the tensors are larger than the limit.
-        """
+        `fill`, 0 or 1, is the value of each element that the program never writes."""
         executor, toolchain = self.executor, self.executor.resolver.toolchain
         found = bindings.bindings_of(toolchain)
         function, numbers = self.case.operation.function, tuple(self.sites)
@@ -243,7 +231,7 @@ class _Capturing:
             raise _Failed(failed(what, outcome, self.scratch, {}, self.executor.store, self.executor.limits))
 
     def _called(self, name: str, made: Capturing, plain: Sequence[Path]) -> tuple[Capture, dict[str, bytes]]:
-        """Call the instrumented module; return the capture, and the bytes of each tensor by its name.
+        """Call the instrumented module; return the capture, and tensor's name → its bytes.
 
         Raises:
             _Failed: the call failed, its results differ from `plain`, or the tensors are larger than the limit.
@@ -263,5 +251,5 @@ class _Capturing:
 
 
 def _refused(reason: str) -> _Failed:
-    """Return the exception for a refused capture, which the next run tries again."""
+    """Return the exception for a refused capture. The next run tries to capture again."""
     return _Failed((False, f"not captured: {reason}", {}, {"repeatable": False}))

@@ -1,4 +1,4 @@
-"""Inputs and expected results of workloads: the actions that make them, and their recorded digests."""
+"""Find the inputs and expected results of workloads, and the actions that make them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class DataResolver:
     """Finds the inputs and expected results of workloads in the records.
 
-    `again` returns why a failed action is to be tried again, from its record; None if the failure still counts."""
+    `again` returns why a failed action is to be tried again. It returns None if the failure still counts."""
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class DataResolver:
         return self._made(program)[0]
 
     def data(self, program: Workload) -> Data | None:
-        """Return a workload's operands and expected results; None if one of them is not in the store."""
+        """Return a workload's operands and expected results; None if the store does not have all of them."""
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
-        """Return (`operands`, `data`) of a workload, from the cache if possible."""
+        """Return (`operands`, `data`) of a workload."""
         if self._known is None:
             return self._found(program)
         key = program if type(program) is Module else program.shape_name
@@ -103,7 +103,7 @@ class DataResolver:
     def actions(self, program: Workload) -> list[Action]:
         """Return the actions that make a workload's inputs and expected results.
 
-        Actions with unknown ingredients are left out."""
+        An action is left out if an ingredient is still unknown."""
         found = [self.inputs_action(program), self.expected_action(program)]
         if isinstance(program, Module):
             found.append(self._reference_compile(program))
@@ -122,7 +122,7 @@ class DataResolver:
         )
 
     def expected_action(self, program: Workload) -> Action | None:
-        """Return the action that makes the expected results; None if there are none or their key is unknown."""
+        """Return the action that makes the expected results; None if there are none or the key is unknown."""
         if isinstance(program, Operation):
             return actions.expectation(program)
         assert isinstance(program, Module)
@@ -153,22 +153,21 @@ class DataResolver:
     def version(self, package: str) -> str:
         """Return the version of an installed package.
 
-        Planning skips the cases whose package is missing, so they do not get here."""
+        Planning skips the cases whose package is missing, so `package` is always installed."""
         found = self.installed(package)
         assert found is not None
         return found.version
 
     def printed(self, program: Module) -> RecordHead | None:
-        """Return the record of a module's printed text; None if it is missing or failed."""
+        """Return the successful record of a module's printing; None if there is none."""
         found = self._record(self.reprint(program))
         return found if found and found.ok else None
 
     def declaration(self, program: Module) -> Declaration | None:
-        """Return the types of a module's function, in the form in which it is compiled.
+        """Return the types of a module's function in the form in which the function is compiled.
 
-        The types are in the record of the module's `emit` action, in which the compiler parses and prints the module.
-        Returns None if the store has no successful record, or if the module does not have the function. If the case's
-        flags demote f64, the types have f32 instead."""
+        If the case's flags turn f64 into f32, the types have f32. Returns None if the store has no successful record of
+        the module's printing, or if the module does not have the function."""
         written = self._written(program)
         return written.demoted if written is not None and flags.demotes(program.meaning) else written
 
@@ -181,9 +180,9 @@ class DataResolver:
         return self.flags_like(program.against, program.meaning)
 
     def flags_like(self, target: Target, given: flags.Flags) -> tuple[str, ...]:
-        """Return a target's flags, and those of a case's flags (`given`) that change results.
+        """Return the flags of `target`, followed by the flags in `given` that change results.
 
-        A flag of the case replaces the target's flag of the same name."""
+        A flag in `given` replaces the target's flag of the same name."""
         own = target.resolved_flags(self._host, syntax_of(self._toolchain.version))
         return flags.behind(own, flags.of_meaning(given))
 
@@ -212,9 +211,7 @@ class DataResolver:
         return None if lacking is None else f"{program.reference_name}: {lacking}"
 
     def _reference_compile(self, program: Module) -> Action | None:
-        """Return the action that compiles a module for the target that computes its expected results.
-
-        Returns None if there is no such target, or if the store does not have the module's printed text."""
+        """Return the action that compiles a module for the target that computes its expected results."""
         printed = self.printed(program)
         if program.against is None or printed is None:
             return None

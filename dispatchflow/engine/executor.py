@@ -1,6 +1,6 @@
-"""Execute one action: look up its record, lock its key, look again, run it, record the result.
+"""Execute an action, unless the store has its record, and record the result or the failure.
 
-Its outputs are stored. A failure is recorded too."""
+The record is looked up again under the key's lock, because another process may have made it meanwhile."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from dispatchflow.tunings import GIVEN, TuningFile
 
 
 class ActionExecutor:
-    """Executes single actions. Safe for any number of threads and concurrent invocations."""
+    """Executes single actions. It is safe for any number of threads and concurrent invocations."""
 
     def __init__(self, store: Store, resolver: Resolver, run: str) -> None:
         self.store, self.resolver, self.run = store, resolver, run
@@ -45,7 +45,7 @@ class ActionExecutor:
         return ModuleCall(self.store, self.resolver.toolchain, environment, self.limits, scratch, device)
 
     def make(self, action: Action, make: Callable[[Path], Result]) -> Record:
-        """Return the record of this action; run the action if no valid record exists.
+        """Return the record of `action`; call `make` if the store has no valid record.
 
         `Resolver.reason_to_retry` decides whether a recorded failure is tried again."""
         if (known := self._standing(action)) is not None:
@@ -97,9 +97,8 @@ class ActionExecutor:
         Args:
             text: the module.
             flags: flags of the compiler.
-            demanded: what the compiler must choose (`Dispatch.demanded`); part of the action's key.
-            missed: a function of the configurations that the compiler chose. It returns None if they are the requested
-                ones. Otherwise it returns the reason with which the action fails.
+            demanded: the configuration that the compiler must choose; an ingredient of the key.
+            missed: returns the reason for a failure if the compiler chose other configurations than the requested ones.
             files: files to which the flags refer.
             objects: name → digest of each file to which the module's text refers.
             explain: (the compiler's log, the reason found in the log) → the reason to record for a failure.
@@ -144,11 +143,11 @@ class ActionExecutor:
 def dumped(scratch: Path, to: str) -> bytes:
     """Return the configurations that the compiler wrote.
 
-    `to`, as returned by `command_lines.dump_of`, is where the compiler wrote them: a directory, or `-` for stdout."""
+    `to` is what `command_lines.dump_of` returned: a directory in `scratch`, or `-` for stdout."""
     files = [scratch / "stdout"] if to == "-" else sorted(filter(_is_regular, (scratch / to).glob("*")))
     return b"".join(path.read_bytes() for path in files)
 
 
 def _is_regular(path: Path) -> bool:
-    """Return whether a path is a regular file: a pipe would block, and a link's target may change."""
+    # A pipe would block, and a link's target may change.
     return path.is_file() and not path.is_symlink()

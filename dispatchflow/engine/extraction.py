@@ -18,16 +18,15 @@ from dispatchflow.tools import bindings
 
 FACTS = "extracted"
 SOURCES = tuple(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_reading", "_script"))
-"""The files whose text enters the key of an extraction."""
+"""The source files whose text is an ingredient of an extraction."""
 
 
 def of_flow(executor: StageExecutor, flow: Digest) -> Record:
     """Write each dispatch of a program as a module, and return the record of this action.
 
-    `flow` is the digest of the program after the compiler's phase `flow`, an output of `provenance.of_case`. The
-    outputs of the record are `extracted`, a `models.extraction.Extracted` as JSON, and the modules as text: `0.mlir`,
-    `1.mlir`, … If a module has the configuration of a tuning, a further output is the module without this
-    configuration (see `plain`).
+    `flow` is the digest of the program after the compiler's phase `flow`, an output of `provenance.of_case`. The output
+    `extracted` is a `models.extraction.Extracted` as JSON. The modules are the outputs `0.mlir`, `1.mlir`, … A module
+    with the configuration of a tuning has a second output without this configuration (see `plain`).
 
     Raises:
         DamagedObject: `flow` was damaged or missing, and has been dropped with its records.
@@ -63,14 +62,14 @@ def action(flow: Digest, toolchain: Digest) -> Action:
     """Return the action that writes each dispatch of a program as a module.
 
     Args:
-        flow: the digest of the module with outlined dispatches, an output of `provenance`.
+        flow: the digest of the output `flow` of the `provenance` action.
         toolchain: the digest of the toolchain, whose Python bindings print the modules.
     """
     return actions.single("extraction", flow=flow, toolchain=toolchain, source=actions.sources(*SOURCES))
 
 
 def extracted_of(executor: StageExecutor, record: Record) -> Extracted:
-    """Return the output `extracted` of a record of `of_flow`: facts about its modules.
+    """Return facts about the extracted modules; `record` is a record of `of_flow`.
 
     Raises:
         DamagedObject: the output was damaged or missing, and has been dropped with its records.

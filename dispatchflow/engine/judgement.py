@@ -1,4 +1,4 @@
-"""Turn verdicts into the result of a verification: whether it passed, the reason, and facts."""
+"""Turn verdicts into the result of a verification."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def doubted(found: Difference, why: str, first: Result, second: Result) -> Result:
-    """Return the result of a verification whose two calls differ.
+    """Return the result of a verification whose two calls gave different results.
 
-    The verification fails if the results of one of the calls are wrong, or if `found.steady` is true: the results then
-    depend on memory that was never written. Otherwise it passes with the verdict `mistrusted`, or with `not compared`
-    if nothing is expected.
+    The verification fails if one of the calls gave wrong results. It also fails if `found.steady` is true, because the
+    results then depend on memory that was never written. Otherwise it passes with the verdict `mistrusted`, or with
+    `not compared` if nothing is expected.
 
     Args:
         found: the difference.
@@ -50,13 +50,13 @@ def judged(
     untyped: Collection[str] = (),
     why: str | None = None,
 ) -> Result:
-    """Return the result of a verification, which follows from the verdicts on its parts.
+    """Return the result of a verification from the verdicts on its parts.
 
     Args:
-        verdicts: for an operation, recipe → verdict; for a module, index of a result → verdict.
+        verdicts: recipe → verdict for an operation; index of a result → verdict for a module.
         outputs: the outputs to record.
         untyped: the indices of the results that were compared as bytes, because their type is unknown.
-        why: the reason why results are mistrusted even if none is wrong; None if there is no such reason.
+        why: the reason to mistrust results even if none is wrong; None if there is no such reason.
     """
     wrong = {recipe: v for recipe, v in verdicts.items() if v.word == "different"}
     last = list(verdicts.values())[-1]

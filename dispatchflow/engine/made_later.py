@@ -1,4 +1,4 @@
-"""Find the records, such as captures and extractions, that commands made from the outputs of stages."""
+"""Find the records, such as captures, that commands made from the outputs of stages."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _RECOMPILES = ("phases", "passes", phases.SOURCES, *phases.OUTPUTS, annotate.LIN
 
 
 def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
-    """Return the keys of the store's records that were made from the records of stages or their outputs.
+    """Return the keys of the records that were made from the records of stages or their outputs.
 
-    They are captures, extractions, compiles of extracted modules, and second compiles of a case (`recompile`). A record
-    of an earlier version of dispatchflow is left out if the present version would not reuse it.
+    Such records are captures, extractions, compiles of extracted modules, and second compiles of a case (`recompile`).
+    A record is left out if this version of dispatchflow would not reuse it.
 
     Args:
         held: the store's records.

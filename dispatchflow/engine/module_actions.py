@@ -1,4 +1,4 @@
-"""The actions of a user's module: emit it (print or import), make its operands and expected results."""
+"""Build the actions that print or import a user's module, and make its operands and expected results."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from dispatchflow.keys import Digest
 def reprint(module: Module, toolchain: Digest, importer: str | None = None) -> Action:
     """Return the `emit` action of a user's module: the compiler parses the file and prints it.
 
-    The printed text has no comments, value names or source locations of the file. If the module is an imported model,
-    `importer` is the version of the package that imports it. The action of a model has a second output, `labelled`,
-    which has the source's names."""
+    The printed text has no comments, value names or source locations. For an imported model, `importer` is the version
+    of the importing package. The action of a model has a second output, `labelled`, which has the source's names."""
     objects = tuple((path, file.digest) for path, file in module.objects)
     more: dict[str, Any] = {}
     if module.importer is not None:
@@ -28,9 +27,8 @@ def reprint(module: Module, toolchain: Digest, importer: str | None = None) -> A
 def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
     """Return the action that makes a module's operands: outputs `given_0`, `given_1`, …
 
-    Each file with weights is a further output, with the file's name in a tool's working directory. `types` are the
-    operands' declared types. `printed` is the digest of the printed module, which contains the sizes that the weights
-    must have. It is an ingredient of the action only if the module has weights."""
+    Each file with weights is a further output. `types` are the operands' declared types. `printed` is the digest of the
+    printed module, which has the sizes of the weights. It is an ingredient only if the module has weights."""
     weights: dict[str, Any] = {}
     if module.parameters:
         files = tuple(item.file.digest for item in module.parameters)
@@ -57,7 +55,7 @@ def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
 def expected_files(module: Module, results: Sequence[str]) -> Action:
     """Return the action that reads a module's expected results from the user's files and values.
 
-    Its outputs are `0`, `1`, …, one for each result, and `types`, which has the type of each result on a line."""
+    The outputs `0`, `1`, … are the results. The output `types` has the type of each result on a line."""
     files = tuple(item if isinstance(item, str) else item.identity for item in module.expected)
     return single(
         "expected", files=files, results=tuple(results), source=sources("verification/module_data.py", "mlir/types.py")
@@ -65,17 +63,16 @@ def expected_files(module: Module, results: Sequence[str]) -> Action:
 
 
 def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
-    """Return the action that computes a module's expected results with another target's code, `call`.
+    """Return the action that computes a module's expected results with another target's code.
 
-    Its outputs are `0`, `1`, …, one for each result, and `types`, which has the type of each result on a line."""
+    The outputs `0`, `1`, … are the results. The output `types` has the type of each result on a line."""
     return called("expected", call, operands, results=tuple(results), types=True, protocol=VERIFICATION)
 
 
 def expected_from_library(module: Module, version: str, operands: Data, results: Sequence[str]) -> Action:
-    """Return the action that computes a model's expected results with a library.
+    """Return the action that computes a model's expected results with a library of this version.
 
-    Its outputs are `0`, `1`, …, one for each result, and `types`, which has the type of each result on a line.
-    `version` is the library's version."""
+    The outputs `0`, `1`, … are the results. The output `types` has the type of each result on a line."""
     return single(
         "expected",
         library=module.against_library,

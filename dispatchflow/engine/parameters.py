@@ -30,20 +30,17 @@ def stored(
 ) -> dict[str, Digest]:
     """Copy the files with weights into the store; return file name → digest.
 
-    The file names are those in a tool's working directory.
-
     Args:
         program: the module.
         action: the action that makes the module's inputs; the printed module is one of its ingredients.
         scratch: a directory of the store, for the copies.
         store: the store.
-        toolchain: the toolchain whose `iree-dump-parameters` reads the files. If it does not have this tool, formats
-            and sizes are not checked.
+        toolchain: its `iree-dump-parameters` reads the files. Without this tool, formats and sizes are not checked.
         limits: the limits of this tool.
 
     Raises:
-        ToolError: a file is in another format, two files of a scope have the same weight, or the size of a weight is
-            not its size in the module.
+        ToolError: a file is in another format, two files of a scope have the same weight, or the size of a weight is not
+            its size in the module.
         OSError: a file cannot be read, or has changed since it was planned.
     """
     if not program.parameters:
@@ -78,10 +75,9 @@ def _check(program: Module, printed: Path, scratch: Path, toolchain: Toolchain, 
 
 
 def _list(values: Sequence[str], scratch: Path, toolchain: Toolchain, limits: Limits) -> str | None:
-    """List the weights in files; return why a file cannot be read, None on success.
+    """Write the list of weights to the file `_LISTING`; return why a file cannot be read, None on success.
 
-    `values` are values of the tools' option `--parameters=`, one for each file. The list becomes the file `_LISTING` in
-    `scratch`."""
+    `values` are values of the tools' option `--parameters=`, one for each file."""
     command = processes.Command(
         parameters.listing_argv(toolchain.tool(_TOOL), values), scratch, command_lines.environment(os.environ),
         stdout=_LISTING, time_limit_s=limits.run_s, memory_limit_bytes=limits.memory_bytes,

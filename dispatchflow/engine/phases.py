@@ -20,9 +20,8 @@ _TEXT = "module.txt"
 def dump(executor: StageExecutor, case: Case, source: Source) -> Record:
     """Return the record of a compile that writes the module after each phase.
 
-    Its outputs are the files of the phases (`phases.Phase.file`). If the compile fails, the record is not `ok`, and
-    has the files of the phases before the failure. If the compile gives other code than the case's own compile, the
-    fact `doubt` says so."""
+    The outputs are the files of the phases (`phases.Phase.file`). If the compile fails, the record has the phases
+    before the failure. If the compiled code differs from the case's own code, the fact `doubt` says so."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         folder = scratch / phases.FOLDER
@@ -33,7 +32,7 @@ def dump(executor: StageExecutor, case: Case, source: Source) -> Record:
 
 
 def passes(executor: StageExecutor, case: Case, source: Source) -> Record:
-    """Return the record of a compile that prints the module after each pass: the output `passes.txt`."""
+    """Return the record of a compile whose output `passes.txt` is the module after each pass."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         return {"passes.txt": executor.store.put_file(scratch / "stderr")}
@@ -44,8 +43,7 @@ def passes(executor: StageExecutor, case: Case, source: Source) -> Record:
 def program_text(executor: StageExecutor, case: Case, source: Source, kind: str) -> Record:
     """Return the record of a compile whose output `module.KIND` is the host program as text.
 
-    `kind` is `vm-asm` or `vm-c` (`phases.OUTPUTS`). The compiler then writes no vmfb, so its code cannot be compared
-    with the case's own."""
+    `kind` is `vm-asm` or `vm-c`. This compile writes no vmfb, so its code is not compared with the case's own code."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         made = scratch / _TEXT
@@ -55,7 +53,7 @@ def program_text(executor: StageExecutor, case: Case, source: Source, kind: str)
 
 
 def dispatches(executor: StageExecutor, case: Case, source: Source) -> Record:
-    """Return the record of a compile that ends before code generation, with the dispatches' modules."""
+    """Return the record of a compile that writes the dispatches' modules and ends before code generation."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         folder = scratch / phases.SOURCES

@@ -1,4 +1,4 @@
-"""Parse and print a user's module with the compiler; a model is imported first."""
+"""Parse and print a user's module with the compiler. A model is imported first."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ LABELLED = "labelled"
 
 
 def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
-    """Print a module: return its text as the output `module`, and the types of its functions as facts.
+    """Print a module; return its text as the output `module`, and the types of its functions as facts.
 
-    A model has the further output `labelled`: the same operations with the source's names, without large constants."""
+    A model has a further output, `labelled`: the operations with the source's names, without large constants."""
     from dispatchflow.verification import module_data
 
     store, toolchain = executor.store, executor.resolver.toolchain
@@ -85,7 +85,7 @@ def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str)
 def expected(executor: ActionExecutor, program: Module, scratch: Path, results: int) -> Result:
     """Compute a model's expected results with a library: outputs `0`, `1`, …, and `types`.
 
-    `results` is the number of results of the imported model; the library must give as many."""
+    `results` is the number of results of the imported model. The action fails if the library gives another number."""
     from dispatchflow.cases import module
     from dispatchflow.engine import verify_module
 
@@ -119,10 +119,10 @@ def expected(executor: ActionExecutor, program: Module, scratch: Path, results: 
 
 
 def explainer(executor: ActionExecutor, record: Record) -> Callable[[str, str], str]:
-    """Return a function that adds the model's node to the reason why the compile of a model failed.
+    """Return a function that adds the model's node to the reason for a failed compile.
 
-    The function's arguments are the compiler's log and the reason. It returns the reason unchanged if the node is
-    unknown, or if the module is no model. `record` is the record of the printed module."""
+    The function takes the compiler's log and the reason. It returns the reason unchanged if no node is known. `record`
+    is the record of the printed module."""
 
     def explained(log: str, reason: str) -> str:
         if LABELLED not in record.outputs:
@@ -143,11 +143,7 @@ def _folder(executor: ActionExecutor, package: str) -> str:
 
 
 def _placed(program: Module, scratch: Path) -> str:
-    """Write a model and its weights under the names of `provider.model_files`; return the model's name.
-
-    Raises:
-        ToolError: a name leads out of the model's directory, or a file with weights is missing.
-    """
+    """Write a model and its weights under the names of `provider.model_files`; return the model's name."""
     from dispatchflow.verification import module_data
 
     if (problem := provider.misplaced(program) or missing_weights(program)) is not None:
