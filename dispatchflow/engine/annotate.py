@@ -57,8 +57,8 @@ def annotate(executor: StageExecutor, case: Case, device: Device, kernel: str) -
     The samples are not stored.
 
     Raises:
-        ToolError: perf or objdump is missing, perf may not take samples, the case cannot be built or run, or no sample is
-            in the kernel.
+        ToolError: perf or objdump is missing, perf may not take samples, the case cannot be built or run, or no sample
+            is in the kernel.
     """
     perf, objdump = sampling.perf(), sampling.objdump()
     if objdump is None:

@@ -39,8 +39,8 @@ def stored(
         limits: the limits of this tool.
 
     Raises:
-        ToolError: a file is in another format, two files of a scope have the same weight, or the size of a weight is not
-            its size in the module.
+        ToolError: a file is in another format, two files of a scope have the same weight, or the size of a weight is
+            not its size in the module.
         OSError: a file cannot be read, or has changed since it was planned.
     """
     if not program.parameters:

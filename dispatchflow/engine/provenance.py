@@ -1,6 +1,6 @@
-"""Find a case's sites (dispatch launches) and the source operations of each.
+"""Find a case's sites and the source operations of each site.
 
-The case is compiled again, with a tag in the location of each operation. The tags that are left after later phases show
+The case is compiled again with a tag in the location of each operation. The tags that are left after later phases show
 which source operations a dispatch computes."""
 
 from __future__ import annotations
@@ -58,22 +58,21 @@ class _Labels:
 
 
 def of_case(executor: StageExecutor, case: Case) -> Record | None:
-    """Return the record of a case's provenance: its sites and the source operations of each.
+    """Return the record of a case's sites and of the source operations of each site.
 
-    Returns None if the case did not compile. If the sites cannot be found, the record is not `ok` and has the reason;
-    this does not count as a failure of the case. The outputs of an `ok` record:
+    Returns None if the case did not compile. If the sites cannot be found, the record has the reason as a failure, but
+    the case does not fail. The outputs of a successful record:
 
     - `sites`: a `models.site.Program` as JSON.
-    - `flow`: the module after the phase `flow`, in which dispatches are outlined. It is bytecode whose locations have
-      the tags `df.op.N` (an operation of the printed module) and `df.site.N` (a dispatch).
+    - `flow`: the bytecode of the module after the phase `flow`. Its locations have the tags `df.op.N` for operation N of
+      the printed module, and `df.site.N` for dispatch N.
 
     Its facts:
 
-    - `sites`, `operations`, `unplaced`: the numbers of sites, of source operations, and of source operations that
-      compute something but belong to no site.
-    - `untagged`, `unlaunched`: the numbers of launches without a tag, and of dispatches that are never launched.
-    - `unlabelled`: why the names of source operations could not be read; None if they could.
-    - `compile_s`: the seconds that the compiler took."""
+    - `sites`, `operations`: the numbers of sites and of source operations. - `unplaced`: the number of source
+    operations that compute something but belong to no site. - `untagged`, `unlaunched`: the numbers of launches without
+    a tag, and of dispatches that are never launched. - `unlabelled`: why the names of source operations could not be
+    read; None if they could. - `compile_s`: the seconds that the compiler took."""
     assert case.library is None
     compiled = executor.compile(case)
     if compiled is None or not compiled.ok:
@@ -116,10 +115,6 @@ def _content(executor: StageExecutor, program: Any, labels: _Labels) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Tagging:
-    """The compile of a tagged module in a scratch directory.
-
-    The directory has `module.mlir`, and `labels.mlir` if that module does not have the source's locations."""
-
     executor: StageExecutor
     scratch: Path
     flags: tuple[str, ...]
@@ -127,7 +122,7 @@ class _Tagging:
     title: str
 
     def result(self, code: Digest) -> Result:
-        """Return the action's result: a failure if the code digest of the tagged module is not `code`."""
+        """Return the action's result. The action fails if the tagged module compiles to other code than `code`."""
         resolver = self.executor.resolver
         if not resolver.syntax.reads_names:
             return False, f"sites are not available with IREE {resolver.toolchain.version}; {_SINCE}", {}, {}
@@ -165,8 +160,8 @@ class _Tagging:
     def _compile(self, source: str, begin: str | None, end: str | None, output: str) -> float:
         """Run the compiler's phases after `begin` up to `end`; return how many seconds they took.
 
-        The compiler reads the file `source` and writes the file `output`. If the dispatches of the case's module are
-        already formed, the phases that form dispatches are left out: `source` is then copied to `output`."""
+        If the module's dispatches are already formed, the phases that form dispatches only copy `source` to `output`.
+        """
         if FORMED in self.flags and end in _FORMING:
             shutil.copyfile(self.scratch / source, self.scratch / output)
             return 0.0
@@ -192,7 +187,7 @@ class _Tagging:
 
 
 def program_of(executor: StageExecutor, outputs: Mapping[str, Digest]) -> Program:
-    """Return the sites and source operations in the outputs of a record of `of_case`.
+    """Return the sites and source operations; `outputs` are the outputs of a record of `of_case`.
 
     Raises:
         DamagedObject: the output `sites` was damaged or missing, and has been dropped with its records.

@@ -1,4 +1,4 @@
-"""Compile a case again, with flags that make the compiler write more, such as each phase's module."""
+"""Compile a case again with flags that make the compiler write more, such as each phase's module."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Source:
 
     text: bytes
     objects: dict[str, Digest]
-    """Files to which the text refers."""
+    """Files to which the text refers: name → digest."""
     compile: Key
     code: Digest | None
     """The code digest of the case's own compile; None if that compile wrote no code."""
 
 
 def source_of(executor: StageExecutor, case: Case) -> Source:
-    """Compile a case as usual, and return what a second compile needs, even if the first one failed.
+    """Compile a case as usual and return what a second compile needs, even if the first compile failed.
 
     Raises:
         ToolError: the compiler cannot read the module, or the module does not have the case's function.
@@ -71,13 +71,13 @@ class Recompile:
     source: Source
     output: str = _CODE
     variables: tuple[tuple[str, str], ...] = ()
-    """Additional variables of the compiler's environment; they enter the key."""
+    """Additional variables of the compiler's environment; they are ingredients of the key."""
 
     def record(self, kind: str, flags: Sequence[str], take: Callable[[Path], dict[str, Digest]]) -> Record:
-        """Compile the case with these flags, and return the record of this action.
+        """Compile the case with `flags` added, and return the record of this action.
 
-        `kind` is the action's kind. `take` stores files from the scratch directory, and returns a mapping from each
-        output's name to its digest."""
+        `kind` is the action's kind. `take` stores files from the scratch directory and returns output's name → digest.
+        """
 
         def make(scratch: Path) -> Result:
             outcome = self.run(scratch, flags)
@@ -95,9 +95,7 @@ class Recompile:
         )
 
     def _judged(self, scratch: Path, outcome: Outcome) -> Result:
-        """Return the result of a compile.
-
-        If the compile gives other code than the case's own compile, the fact `doubt` says so."""
+        """Return the result of a compile; the fact `doubt` tells of code that differs from the case's own code."""
         executor, own = self.executor, self.source.code
         if outcome.failure:
             return failed("compile", outcome, scratch, {}, executor.store, executor.limits)

@@ -31,10 +31,9 @@ class Regressions:
     def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
         """Return a failed case's state, marked as a regression if the stage passed with another toolchain.
 
-        `failed` is the state of the failed stage. `entry` is the known-failure entry that describes the failure
-        (docs/known-failures.md); None if there is none. If there is an entry, only toolchains whose release is in its
-        range are considered. If the stage passed with none of them, the failure is a known one: the returned state has
-        `entry`."""
+        `failed` is the state of the failed stage. `entry` is the known-failure entry for the failure, or None
+        (docs/known-failures.md). With an entry, only toolchains in the entry's range of releases are considered. If the
+        stage passed with none of them, the returned state has `entry` as its known failure."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:
@@ -60,8 +59,8 @@ class Regressions:
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
         """Yield a version for each passed verification with these ingredients, whichever runtime made it.
 
-        `version` is that of the toolchain that made the code. If it is None, the version of the verification's runtime
-        is yielded."""
+        `version` is that of the code's toolchain. If `version` is None, the version of the verification's runtime is
+        yielded."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:
@@ -88,7 +87,5 @@ class Regressions:
 
 
 def _shared(ingredients: Mapping[str, Any]) -> str:
-    """Return as JSON the ingredients that do not depend on the toolchain (`_SAME`).
-
-    An action has tuples where its record has lists; in JSON they are equal."""
+    # JSON, because an action has tuples where its record has lists.
     return json.dumps([ingredients.get(name) for name in _SAME])

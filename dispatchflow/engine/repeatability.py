@@ -1,16 +1,14 @@
 """Call a module twice, to check that every byte of the results is written and reproducible.
 
-Memory that a program does not write keeps its old content. In the first call, on the case's own device, the old content
-is zeros or leftovers. The second call runs on `local-sync` with an allocator that fills new memory with 0xCD. A result
-that is not written, or is computed from unwritten memory, differs between the two calls. This check needs no reference
-and no tolerance.
+Memory that a program does not write keeps its old content. On a CPU, the second call runs on `local-sync` with an
+allocator that fills new memory with 0xCD. A result that depends on unwritten memory then differs from the first call.
 
-A single call with that allocator would not suffice. The device `local-task` does not use the allocator (IREE 3.12 and
-3.13). Expected results that IREE computes may contain 0xCD too, if they come from unwritten memory. And 0xCD may be the
-right value by chance.
+A single call with this allocator would not suffice, for three reasons. The device `local-task` does not use the
+allocator (IREE 3.12 and 3.13). Expected results that IREE computes may contain 0xCD too. And 0xCD may be the right
+value by chance.
 
-Devices other than the CPU have no such allocator; Vulkan's allocator cannot be wrapped in it. There the second call
-repeats the first one, and shows only whether a result is the same each time."""
+Devices other than the CPU have no such allocator. There the second call shows only whether a result is the same each
+time."""
 
 from __future__ import annotations
 
@@ -43,13 +41,15 @@ class Difference:
     steady: bool
     """Whether the results depend on unwritten memory, not on chance.
 
-    It is true if the second call filled new memory with 0xCD, and a third call, made like the first one, gave the
-    results of the first one."""
+    The second call then filled new memory with 0xCD, and a third call without the filling gave the first call's
+    results."""
     second: Names
     """The names of the files with the second call's results."""
 
     def text(self, of: str, unit: str = "element") -> str:
-        """Return the difference in one line; `of` names the result, and `unit` what is counted (`byte`)."""
+        """Return the difference in one line.
+
+        `of` names the result, such as `result 0`. `unit` is the noun for what is counted, such as `byte`."""
         differing = next(iter(self.verdicts.values()))
         worst, what = differing.worst, f"{units.count(differing.wrong, unit)} of {of}"
         assert worst is not None
@@ -67,8 +67,8 @@ def difference(
 ) -> Result | Difference | None:
     """Call a module again and return how its results differ from those in the files `names`.
 
-    `arrays` has one array for each result, with its type and shape. Returns None if all results are equal or there is
-    no second call; returns the failure if a call failed."""
+    `arrays` has an array of each result's type and shape. Returns None if all results are equal or there is no second
+    call. Returns the failure if a call failed."""
     if (again := place.again()) is None:
         return None
     second = [f"second_{name}" for name in names]
@@ -106,7 +106,7 @@ def _size(path: Path) -> int:
 def _different(first: Path, second: Path, like: Array) -> Verdict:
     """Return a verdict on the elements whose bits differ between two calls.
 
-    `verdict.compare_bits` is not used, because all NaNs are equal there. `like` has the result's type and shape."""
+    `verdict.compare_bits` is not used, because all NaNs are equal there."""
     import numpy as np
 
     one, other = (inputs.read(path, like.dtype) for path in (first, second))

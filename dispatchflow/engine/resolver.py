@@ -1,7 +1,6 @@
-"""Resolve cases: find the state of each case in the records.
+"""Find the state of each case in the records.
 
-Planning, doit's up-to-date check, `doit explain` and the rows of results use this module. The up-to-date check resolves
-a case again after its upstream stages ran: later keys contain the code digest, which is known only then."""
+A case is resolved again after its upstream stages ran. Later keys contain the code digest, which is known only then."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Resolver:
-    """Finds the states of cases in the records. There is one resolver in an invocation."""
+    """Finds the states of cases in the records. An invocation has one resolver."""
 
     def __init__(
         self,
@@ -68,13 +67,13 @@ class Resolver:
         self._now, self._run = now, run
         self.reuse = Reuse(records.remembered, toolchain.runtime_digest, machine)
         self.measured_elsewhere: set[Key] = set()
-        """Measurements that another invocation took while this one waited for them; they are not repeated."""
+        """Measurements that another invocation took while this invocation waited for them; they are not repeated."""
         self.unjudged: dict[Case, CaseState] = {}
-        """Cases that reuse another runtime's measurement, though too few controls compare both (see `reuse`)."""
+        """Cases that reuse another runtime's measurement, although too few controls compare the two runtimes."""
         self.asked_to_measure: Collection[Case] = ()
         """The cases whose pending measurements run in this invocation."""
         self.asked_for_sites: Collection[Case] = ()
-        """The cases whose sites are requested; only these have a state of `sites`."""
+        """The cases whose sites are requested. Only these cases have a state of stage `sites`."""
         self._regressions = Regressions(records, toolchain.digest)
         self._target_flags: dict[str, tuple[str, ...]] = {}
         self._compiles: dict[tuple[tuple[str, ...], str | None], Form] = {}
@@ -131,7 +130,7 @@ class Resolver:
         return found
 
     def call_code(self, case: Case) -> Digest:
-        """Return the digest of a library and of its call, because a library's case has no compiled code."""
+        """Return a digest in place of the code digest: a library's case has no compiled code."""
         program = case.library_program
         assert case.library is not None and program is not None
         return providers.code(program.digest, case.library, self.installed(case))
@@ -141,7 +140,7 @@ class Resolver:
         return self.syntax.packs(case.target.backend)
 
     def rotation(self, case: Case) -> Rotation | None:
-        """Return which inputs of a cold case are copied (`rotations.of`); None for a hot case."""
+        """Return which inputs of a case with `cache=cold` are copied; None for a case with `cache=hot`."""
         return None if case.cache == HOT else rotations.of(case.operation, self.supplies, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: StageState) -> StageState:
@@ -162,7 +161,9 @@ class Resolver:
         return self.step(action, "never compiled with these ingredients")
 
     def compilation(self, module: Digest, flags: tuple[str, ...], demanded: str | None = None) -> Action:
-        """Return the action that compiles a module's text with this toolchain."""
+        """Return the action that compiles a module's text with this toolchain.
+
+        `demanded` is the configuration that the compiler must choose."""
         shared = (flags, demanded)
         if (form := self._compiles.get(shared)) is None:
             form = actions.compilations(flags, self.toolchain.digest, self.environment, demanded)
@@ -170,7 +171,7 @@ class Resolver:
         return actions.compilation(module, form)
 
     def forget_judgements(self) -> None:
-        """Forget cached judgements on pairs of runtimes, because a new one was recorded."""
+        """Forget cached judgements on pairs of runtimes, because a new judgement was recorded."""
         self.reuse.forget()
         self.unjudged.clear()
 

@@ -1,7 +1,7 @@
 """Decide whether a measurement that another runtime made counts for the present runtime too.
 
 The decision depends on the judgement on the two runtimes (`timing.runtime_drift`). A judgement compares the times of
-some cases, the controls, whose code is the same with both runtimes."""
+some cases, called controls, whose code is the same with both runtimes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Reuse:
         self._judgements: dict[tuple[str, str], Judgement | None] = {}
 
     def forget(self) -> None:
-        """Forget cached judgements on pairs of runtimes, because a new one was recorded."""
+        """Forget cached judgements on pairs of runtimes, because a new judgement was recorded."""
         self._judgements.clear()
 
     def judged(self, taken: Measurement, device: Device) -> Judgement | None:
-        """Return the judgement on the measurement's runtime and the present one; None if there is none."""
+        """Return the judgement on the measurement's runtime and the present runtime; None if there is none."""
         place = (str(taken.runtime), device.uri)
         if place not in self._judgements:
             text = self._remembered(runtime_drift.name(place[0], self._runtime, device.identity))
@@ -65,7 +65,7 @@ class Reuse:
         return f", from another runtime: {judgement.text if judgement else 'no control was measured yet'}"
 
     def reason_to_verify_again(self, measured_now: bool, newest: Measurement | None, device: Device) -> str | None:
-        """Return why the present runtime must verify again what another runtime verified; None if it need not.
+        """Return why the present runtime must repeat another runtime's verification; None if it need not.
 
         `measured_now` says whether the present runtime is about to measure the code. `newest` is the newest measurement
         of the code, or None."""

@@ -1,4 +1,4 @@
-"""Find the rotation of a cold case: each call uses a copy of the inputs that is in no cache."""
+"""Decide which inputs of a case with `cache=cold` are copied, so that each call uses uncached inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dispatchflow.workload import Workload
 
 
 def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Rotation | None:
-    """Return the rotation of a cold case: which inputs are copied, and how often.
+    """Return which inputs of a case with `cache=cold` are copied, and how often.
 
     `cache_bytes` is the size of the caches. Returns None if no input can be copied, or if the inputs do not exist yet.
     """
@@ -29,9 +29,9 @@ def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Ro
 
 
 def problem(program: Workload, supplies: DataResolver, rotation: Rotation | None, flags: Sequence[str]) -> str | None:
-    """Return why the inputs of a user's module cannot be copied for a cold case; None if they can.
+    """Return why the inputs of a user's module cannot be copied for `cache=cold`; None if they can.
 
-    The module must be printed already. `flags` are the flags with which it is compiled."""
+    The module must be printed already. `flags` are the flags with which the module is compiled."""
     if not isinstance(program, Module):
         return None
     printed = supplies.printed(program)

@@ -1,4 +1,4 @@
-"""Settings that apply to all cases of an invocation."""
+"""Define the settings that apply to all cases of an invocation."""
 
 from __future__ import annotations
 
@@ -12,15 +12,11 @@ VERIFY_MODES = ("on", "off", "warn")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of one invocation."""
-
     protocol: Protocol
     verify: str = "on"
     remeasure: str | int | None = None
     """Which measurements to repeat: `yes` (all), `noisy`, or those older than a number of days."""
     retry: bool = False
     noisy: float | None = None
-    """The relative half-width of a median's interval above which a row is noisy.
-
-    None means the value in the sweep."""
+    """The relative half-width of a median's interval above which a row is noisy. None means the sweep's value."""
     limits: Limits = field(default_factory=Limits)

@@ -27,14 +27,14 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """The captured operands of a site, on which the reference runs, and its captured results."""
+    """The captured operands and results of a site."""
 
     arguments: tuple[tuple[str, Digest], ...]
-    """(operand as in `Data.arguments`, such as `4x8xf32` or `=5`; digest of its bytes) of each operand."""
+    """The spelling of each operand, such as `4x8xf32` or `=5`, and the digest of its bytes."""
     results: tuple[tuple[str, Digest], ...]
-    """(type, digest of the bytes) of each captured result."""
+    """The type of each captured result, and the digest of its bytes."""
     undefined: Mapping[int, Digest]
-    """Index of a result → digest of its mask, which has a byte for each element: 1 if it is undefined."""
+    """Index of a result → digest of its mask. The mask has a byte for each element: 1 if the element is undefined."""
 
     @property
     def data(self) -> Data:
@@ -45,7 +45,7 @@ class Operands:
 
 
 def of_site(executor: StageExecutor, site: int, operands: Operands, compiled: Record, device: Device) -> SiteCheck:
-    """Compare a site's captured results with those of its reference, and return the comparison.
+    """Compare a site's captured results with those of its reference.
 
     Args:
         executor: executes the actions.

@@ -1,4 +1,4 @@
-"""Find a case's state in stage `sites`, which finds the sites first and then measures their times."""
+"""Find a case's state in stage `sites`. The stage finds the sites first and then measures their times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_PROFILES = ("cuda", "hip")
 
 
 class Resolver(Protocol):
-    """The part of `resolver.Resolver` that is used here."""
+    """The part of `resolver.Resolver` that this module uses."""
 
     settings: Settings
     syntax: Release
@@ -36,7 +36,7 @@ class Resolver(Protocol):
 def state(resolver: Resolver, chain: CaseState, run: str) -> StageState:
     """Return the state of a case's stage `sites`; `run` is the name of the present run.
 
-    If this run measured the case, it must measure the sites again. If the times cannot be measured, `doubt` says why.
+    If this run measured the case, the sites must be measured again. If the times cannot be measured, `doubt` says why.
     """
     case, compiled = chain.case, chain["compile"]
     if case.library is not None:
@@ -95,7 +95,6 @@ def unprofiled(resolver: Resolver, case: Case) -> str | None:
 
 
 def _untimed(resolver: Resolver, chain: CaseState, traced: StageState) -> str | None:
-    """Return why the sites of a case have no times; None if times can be measured."""
     if (why := unprofiled(resolver, chain.case)) is not None:
         return why
     if traced.record is not None and not traced.record.facts.get("sites"):

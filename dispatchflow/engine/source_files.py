@@ -1,13 +1,12 @@
 """Find the source files that decide an operation's inputs and expected results.
 
-They are:
+The files are:
 
-- the operation's own file;
-- mlir/types.py, and the files of verification/ that compute inputs and expected results;
-- all files of operations/ that one of these files imports, directly or indirectly;
-- all data files in operations/ that one of these files names.
+- the operation's own file; - mlir/types.py, and the files of verification/ that compute inputs and expected results; -
+all files of operations/ that these files import, directly or indirectly; - all data files in operations/ that these
+files name.
 
-Imports are found by a search in a file's text, without executing it. Imports inside functions are found too."""
+Imports are found by a search in a file's text, so imports inside functions are found too."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ def of_operation(module: str) -> tuple[str, ...]:
 
 @cache
 def _imported(name: str) -> list[str]:
-    """Return the files of operations/ that this file imports, and the data files there that it names.
+    """Return the files of operations/ that a file imports or names.
 
     A private file, such as `_random.py`, counts as imported if its name without `.py` occurs anywhere in the text."""
     if not name.endswith(".py"):
