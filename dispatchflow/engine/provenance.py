@@ -64,8 +64,8 @@ def of_case(executor: StageExecutor, case: Case) -> Record | None:
     the case does not fail. The outputs of a successful record:
 
     - `sites`: a `models.site.Program` as JSON.
-    - `flow`: the bytecode of the module after the phase `flow`. Its locations have the tags `df.op.N` for operation N of
-      the printed module, and `df.site.N` for dispatch N.
+    - `flow`: the bytecode of the module after the phase `flow`. Its locations have the tags `df.op.N` for operation N
+      of the printed module, and `df.site.N` for dispatch N.
 
     Its facts:
 

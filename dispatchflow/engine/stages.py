@@ -43,7 +43,7 @@ class Artifacts(NamedTuple):
 
 
 class Reprinted(NamedTuple):
-    """A module as the compiler printed it: its text, the files that the text needs, and the record."""
+    """A module as the compiler printed it: its text, the files to which the text refers, and the record."""
 
     text: bytes
     objects: dict[str, Digest]
@@ -51,7 +51,7 @@ class Reprinted(NamedTuple):
 
 
 class StageExecutor(ActionExecutor):
-    """Executes stages, each after the actions it needs. Safe for threads and concurrent invocations."""
+    """Executes stages, each after the actions that it needs. It is safe for threads and concurrent invocations."""
 
     def emit(self, case: Case) -> Record:
         program = case.library_program
@@ -74,7 +74,6 @@ class StageExecutor(ActionExecutor):
         return self.store.put_bytes(content if isinstance(content, bytes) else module_data.content(content))
 
     def _reprint(self, program: Module) -> Record:
-        """Print a user's file with the compiler, and record the types of its functions."""
         return self.make(self.resolver.supplies.reprint(program), partial(printing.printed, self, program))
 
     def compile(self, case: Case) -> Record | None:
@@ -109,7 +108,7 @@ class StageExecutor(ActionExecutor):
         raise self._too_damaged()
 
     def inputs(self, program: Workload) -> Record | None:
-        """Generate the inputs, and return their record; None while a module's types are unknown."""
+        """Generate the inputs and return their record; None while a module's types are unknown."""
         action = self.resolver.supplies.inputs_action(program)
         if action is None and isinstance(program, Module) and self.printed(program) is not None:
             # No stage of a library's case prints the module, but the types are in the printed module.
@@ -197,9 +196,7 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make)
 
     def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
-        """Return the digest of a case's code, and the files of its call (name → digest).
-
-        Returns None if an earlier stage failed."""
+        """Return the digest of a case's code and the files of its call; None if an earlier stage failed."""
         if (program := case.library_program) is not None:
             emitted = self.emit(case)
             return (self.resolver.call_code(case), program.files(emitted.outputs)) if emitted.ok else None
@@ -211,7 +208,7 @@ class StageExecutor(ActionExecutor):
     def artifacts(self, case: Case, expected: bool) -> Artifacts | None:
         """Return the code and data of a call; None if the compile failed or the data cannot be made.
 
-        With `expected`, the data has expected results too. An object that differs from its digest is made again."""
+        If `expected` is true, the data has expected results too. A damaged or missing object is made again."""
         program, resolver = case.operation, self.resolver
         for _ in range(_ATTEMPTS):
             try:
@@ -245,7 +242,7 @@ class StageExecutor(ActionExecutor):
     def recheck(self, case: Case, device: Device) -> str | None:
         """Verify a case with the present runtime, without a record; return why it fails.
 
-        The result is None if the case passes, or cannot be verified here."""
+        Returns None if the case passes or cannot be verified here."""
         if self.resolver.settings.verify == "off" or (found := self._verification(case, device)) is None:
             return None
         try:

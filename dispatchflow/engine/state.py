@@ -1,4 +1,4 @@
-"""The state of a case: for each stage, whether it is done, the reason, and its action if known."""
+"""Define the state of a case: whether each stage is done, the reason, and the stage's action."""
 
 from __future__ import annotations
 
@@ -22,27 +22,23 @@ _PENDING = ("missing", "later")
 
 
 class StageState(msgspec.Struct, frozen=True):
-    """The state of one stage of a case."""
-
     stage: str
     state: str
-    """One of the words below. A stage is pending if it is `missing` or `later`.
+    """`made`, `missing`, `later`, `failed`, `blocked`, `off` or `absent`.
 
-    - `made`: the store has a good record.
-    - `missing`: the store has no record that counts, and the stage is to be executed.
-    - `later`: the key needs an upstream output that does not exist yet.
-    - `failed`: a failure is recorded.
-    - `blocked`: an upstream stage failed.
-    - `off`: not requested, or not needed because a library brings its own code.
-    - `absent`: no device can run the case, or compute the results that it is compared with."""
+    - `made`: the store has a good record. - `missing`: the store has no record that counts, so the stage is to be
+    executed. - `later`: the key needs an upstream output that does not exist yet. A later stage is to be executed too.
+    - `failed`: a failure is recorded. - `blocked`: an upstream stage failed. - `off`: not requested, or not needed
+    because a library brings its own code. - `absent`: no device can run the case, or compute the results that it is
+    compared with."""
     why: str
     action: Action | None = None
     record: RecordHead | None = None
     measurement: Measurement | None = None
     brought: Digest | None = None
-    """The digest of a library's code; only the state of a library case's stage `compile` has it."""
+    """The digest of a library's code. Only the stage `compile` of a library's case has this digest."""
     own: Action | None = None
-    """The action that verifies with the present runtime, if the verdict is another runtime's."""
+    """The action that verifies with the present runtime, if the recorded verdict is another runtime's."""
     doubt: str | None = None
     """A remark on a valid measurement, such as that another runtime took it; or why sites have no times."""
 
@@ -60,7 +56,7 @@ class StageState(msgspec.Struct, frozen=True):
 
 
 class CaseState(msgspec.Struct, frozen=True):
-    """The states of a case's stages, and the known-failure entry if an entry describes its failure."""
+    """The states of a case's stages."""
 
     case: Case
     device: Device
@@ -68,7 +64,7 @@ class CaseState(msgspec.Struct, frozen=True):
     known: KnownFailure | None = None
     """The known-failure entry that describes the case's failure; None if there is none."""
     sites: StageState | None = None
-    """The state of the stage `sites`, if requested; not in `steps`, because rows do not depend on it."""
+    """The state of stage `sites`, if requested. It is not in `steps`, because rows do not depend on it."""
 
     def __getitem__(self, stage: str) -> StageState:
         if stage != SITES:
@@ -80,15 +76,13 @@ class CaseState(msgspec.Struct, frozen=True):
         return self.steps[stage].state == "made"
 
     def pending(self, stage: str) -> list[str]:
-        """Return the stages up to this one that are to be executed."""
+        """Return the stages up to `stage` that are to be executed."""
         found = [name for name in up_to(stage) if self.steps[name].state in _PENDING]
         return [*found, SITES] if stage == SITES and self[SITES].pending else found
 
     @property
     def dispatch(self) -> Dispatch:
-        """The case's dispatch.
-
-        For a user's module that was printed, it has the configurations that the text requests."""
+        """The case's dispatch. A printed user's module adds the configurations that its text requests."""
         emitted = self.steps["emit"].record
         return self.case.dispatch if emitted is None else self.case.dispatch.printed(emitted)
 

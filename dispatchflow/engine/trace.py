@@ -17,7 +17,7 @@ from dispatchflow.tools import processes, tracing
 from dispatchflow.tools.tracing import Traced
 
 CALLS = 20
-"""The number of traced calls: few, because a trace has a zone (timed section) for each workgroup."""
+"""The number of traced calls: few, because a trace has a timed section for each workgroup."""
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Trac
 
     Raises:
         SpecError: a library computes the case.
-        ToolError: there is no Tracy runtime or no device, the case is wrong or cannot be called, or the capture fails.
+        ToolError: the Tracy runtime or the device is missing, the case is wrong or cannot be called, or the capture fails.
     """
     site_states.refuse_library(case)
     runtime = tracing.runtime_beside(executor.resolver.toolchain.runtime)  # raises before anything is compiled
@@ -56,7 +56,7 @@ def verified(executor: StageExecutor, case: Case, device: Device) -> Artifacts:
     """Verify a case, unless `verify=off`, and return the code and data of its calls.
 
     Raises:
-        ToolError: there is no device, the case's results are wrong, or it cannot be called.
+        ToolError: there is no device, the case's results are wrong, or the case cannot be called.
     """
     if device.absent is not None:
         raise ToolError(f"{case.name} cannot be run", {"found": device.absent})

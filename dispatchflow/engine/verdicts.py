@@ -1,9 +1,8 @@
-"""Choose between two verdicts on a case's code: that of the first runtime and that of the present one.
+"""Choose between the first runtime's verdict on a case's code and the present runtime's verdict.
 
-The first runtime is the one that first verified the code. Code that passed with it counts as verified for all runtimes.
-The present runtime verifies the code again if the code failed with the first one, if the code is measured now, or if
-controls show that one of the two runtimes computes wrong results. The key of the first runtime's verdict does not
-contain the runtime. The key of each further runtime's verdict does."""
+The first runtime is the runtime that first verified the code. Code that passed with it counts as verified for all
+runtimes. The present runtime verifies again if the code failed, if the code is measured now, or if one of the two
+runtimes computes wrong results. Only the first runtime's verdict has a key without the runtime."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def standing(
 
     Args:
         step: returns the state of an action; its second argument is the reason if the action was never executed.
-        verification: returns the action of the first verification, or with `runtime=` that of a runtime's own one.
+        verification: returns the action of the first verification, or with `runtime=` that of a later verification.
         runtime: the digest of the present runtime; None for a library's call.
     """
     first = step(verification(), _NEVER)
@@ -44,10 +43,9 @@ def standing(
 
 
 def again(verified: StageState, why: str | None) -> StageState:
-    """Return the state of a verification that the present runtime may have to repeat.
+    """Return `verified`, another runtime's verification, or the state `missing` if it must be repeated.
 
-    If `verified`, another runtime's verification, passed and `why` is a reason, the state is `missing`. Otherwise it is
-    `verified`."""
+    A passed verification is repeated if `why` is a reason, not None."""
     if why is None or verified.state != "made":
         return verified
     return msgspec.structs.replace(verified, state="missing", why=why, action=verified.own)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Result:
-    """Call an operation on the inputs of each recipe, and compare its results with the expected ones.
+    """Call an operation on the inputs of each recipe, and compare its results with the expected results.
 
-    The results of some recipes, such as `exact`, are compared bit by bit (`Operation.compares_bits`). For others, such
-    as `random`, each element must be within its error bound. The last recipe's call is repeated (`repeatability`)."""
+    The results of some recipes, such as `exact`, are compared bit by bit. For the others, such as `random`, each
+    element must be within its error bound. The last recipe's call is repeated (`repeatability`)."""
     verdicts: dict[str, Verdict] = {}
     result = operation.result()
     dtype, name = inputs.dtype_of(result.element), ""

@@ -28,10 +28,10 @@ Types = list[str]
 def verify_module(
     place: ModuleCall, program: Module, data: Data, results: Sequence[str], is_reference: bool = False
 ) -> Result:
-    """Call a module twice, and compare each result with the expected one.
+    """Call a module twice, and compare each result with the expected result.
 
-    The verdict is `not compared` if nothing is expected, or if this compiled code computed the expected results too.
-    For a library in this situation it is `mistrusted`. `results` are the declared types."""
+    `results` are the declared types. If this code also computed the expected results, compiled code gets the verdict
+    `not compared`, and a library gets `mistrusted`."""
     own = place.doubt_as_reference if is_reference else None
     is_reference = is_reference and own is None
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
@@ -53,8 +53,7 @@ def verify_module(
 def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence[str]) -> Result:
     """Call a module twice, and store its results as expected results.
 
-    The outputs are `0`, `1`, …, one for each result, and `types`. The action fails if the calls give different results.
-    """
+    The outputs are `0`, `1`, …, and `types`. The action fails if the calls give different results."""
     names = module.output_names(results)
     types = called(place, program, data, results, names)
     if isinstance(types, tuple):
@@ -106,7 +105,6 @@ def _difference(
 
 
 def _like(nbytes: int, type: str) -> Array:
-    """Return an array of a result's type and shape; empty if a size is unknown."""
     from dispatchflow.verification import module_data
 
     if module.is_scalar(type):
@@ -164,11 +162,11 @@ def _judged(
 
 
 def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdict | None:
-    """Compare one result with the expected one; return None if they cannot be compared.
+    """Compare a result with the expected result; return None if they cannot be compared.
 
-    Floating-point numbers have two tolerances (`verification.tolerances`): an element within the tight one is right,
-    and an element beyond the loose one is wrong. Between the two the result is `mistrusted`, and so is a result without
-    a finite expected element. Other types are compared bit by bit."""
+    Floating-point numbers have a tight and a loose tolerance (`verification.tolerances`). An element beyond the loose
+    tolerance is wrong. An element between the tolerances makes the result `mistrusted`. A result without a finite
+    expected element is `mistrusted` too. Other types are compared bit by bit."""
     import numpy as np
 
     from dispatchflow.verification import module_data, tolerances
