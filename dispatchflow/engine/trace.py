@@ -26,7 +26,7 @@ def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Trac
 
     Raises:
         SpecError: a library computes the case.
-        ToolError: the Tracy runtime or the device is missing, the case is wrong or cannot be called, or the capture fails.
+        ToolError: there is no Tracy runtime or no device, the case is wrong or cannot be called, or the capture fails.
     """
     site_states.refuse_library(case)
     runtime = tracing.runtime_beside(executor.resolver.toolchain.runtime)  # raises before anything is compiled

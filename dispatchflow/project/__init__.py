@@ -1,1 +1,1 @@
-"""Combine the other packages into what one command does in one user directory; see docs/layout.md."""
+"""Combine the other packages into what a command does in a user's directory; see docs/layout.md."""

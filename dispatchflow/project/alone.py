@@ -1,7 +1,6 @@
-"""Find the time of each site running alone: it is in the newest row of the site's extracted module.
+"""Find the time of each site running alone. The time is in the newest row of the site's extracted module.
 
-A site is a place of a program that launches a dispatch.
-"""
+A site is a place of a program that launches a dispatch."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ _ENDS = ("later_low_ns", "later_high_ns")
 def times(workspace: Workspace, chain: CaseState, program: Program) -> dict[int, Alone]:
     """Return site number → time of the site alone, from the newest row of its extracted module.
 
-    The row has the case's target, device, threads and toolchain, and hot inputs. Nothing is extracted or measured here.
+    The row has the case's target, device, threads and toolchain. Nothing is extracted or measured here.
 
     Raises:
         DamagedObject: an object was damaged or missing, and has been dropped with its records.

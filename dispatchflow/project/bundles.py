@@ -1,7 +1,6 @@
 """Write a bundle: sites of a case as separate modules, with their operands, a spec and a script.
 
-A site is a place of a program that launches a dispatch.
-"""
+A site is a place of a program that launches a dispatch."""
 
 from __future__ import annotations
 
@@ -42,11 +41,11 @@ class Captured:
     """The operands and results of sites; their contents are objects (files) in the store."""
 
     values: Mapping[int, Mapping[str, Value]]
-    """Site's number → name of a value (`in0`, `out0`, …) → its type, and its content if it is a scalar."""
+    """Site's number → name of a value, such as `in0` or `out0` → its type, and a scalar's content."""
     objects: Mapping[tuple[int, str], Digest]
     """(site's number, name of a value) → the digest of the value's bytes."""
     undefined: Mapping[tuple[int, str], Digest] = field(default_factory=dict)
-    """(site's number, name of a value) → digest of a mask: one byte per element, 1 if undefined."""
+    """(site's number, name of a value) → digest of a mask with a byte per element: 1 if undefined."""
     why: str | None = None
     """The reason why nothing was captured; None if something was."""
     missing: Mapping[int, str] = field(default_factory=dict)
@@ -64,7 +63,7 @@ class Written:
     folder: Path
     bundle: Bundle
     without: tuple[int, ...]
-    """The requested sites without a module; the compiler added their dispatches after all others."""
+    """The requested sites that have no module, because the compiler added their dispatches last."""
 
 
 def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out: Path) -> Written:
@@ -117,10 +116,9 @@ def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]])
 
 
 def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: str | None = None) -> Captured:
-    """Return the operands and results of these sites, captured in a call of the case.
+    """Return the operands and results of `sites`, captured in a call of the case.
 
-    `Captured.missing` has the reason for each site that cannot be captured. `recipe` names the inputs of the call; None
-    means the first recipe.
+    `recipe` names the inputs of the call; None means the first recipe.
 
     Raises:
         SpecError: `execution=5`, for example, is given, but no site is executed 5 times.
@@ -154,7 +152,7 @@ def check(out: Path) -> None:
     """Check that a folder can receive a bundle: it is empty, missing, or has an earlier bundle.
 
     Raises:
-        SpecError: the folder has other files, or is itself a file.
+        SpecError: `out` has other files, or is itself a file.
     """
     hint = "Name a new folder, or one that doit extract wrote before."
     if out.exists() and not out.is_dir():
@@ -167,7 +165,7 @@ def check(out: Path) -> None:
 
 
 def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict[str, Digest]:
-    """Return the object files (machine code) of the custom dispatches in `modules`: name → digest."""
+    """Return name → digest of each object file (machine code) to which `modules` refer."""
     printed = workspace.executor.printed(case.operation) if isinstance(case.operation, Module) else None
     named = printed.objects if printed else {}
     texts = [path.read_bytes() for path in modules] if named else []
@@ -228,7 +226,7 @@ def _title(case: Case) -> str:
 
 
 def _place(out: Path, made: Bundle, files: Mapping[str, Path], workspace: Workspace, case: Case) -> None:
-    """Write the files of a bundle; the spec is the last, because it marks the folder as a bundle."""
+    # The spec is written last, because it marks the folder as a bundle.
     texts = {bundle.README: bundle.readme(made), bundle.REPRO: bundle.repro(made), bundle.SPEC: bundle.spec(made)}
     texts = {**{file.name: file.text for file in case.tuning.files}, **texts}
     fresh, scratch = not out.exists(), None

@@ -1,7 +1,6 @@
-"""Write the view `build/`: one readable folder per case, with links into the store.
+"""Write the view `build/`: a readable folder per case, with links into the store.
 
-The files are for users: no command reads them.
-"""
+The files are for users: no command reads them."""
 
 from __future__ import annotations
 
@@ -62,7 +61,6 @@ def write(root: Path, store: Store, resolver: Resolver, chain: CaseState, sites:
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Write a file atomically."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.write_text(text, encoding="utf-8", errors="surrogateescape")  # paths may have bytes that are not UTF-8
     beside.chmod(mode)
@@ -158,7 +156,7 @@ def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
 
 
 def link(path: Path, to: Path) -> None:
-    """Make or update a link to an object; a file of the user stays unchanged."""
+    """Make or update a link to an object. A user's own file at `path` stays unchanged."""
     path.parent.mkdir(parents=True, exist_ok=True)
     wanted = os.path.relpath(to, path.parent)
     if path.is_symlink():
@@ -172,8 +170,8 @@ def link(path: Path, to: Path) -> None:
 def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
     """Return name → a command line that a user can run in the case's folder.
 
-    The names are `compile`, `run`, `benchmark` and `sites`. `compile` must run in an empty directory: it writes
-    module.vmfb, which is a link into the store in the case's folder."""
+    The names are `compile`, `run`, `benchmark` and `sites`. `compile` must run in an empty directory, because
+    module.vmfb in the case's folder is a link into the store."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
     program = case.operation
     operands = resolver.supplies.operands(program)

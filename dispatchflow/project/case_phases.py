@@ -34,7 +34,7 @@ class CasePhases:
     workspace: Workspace
     case: Case
     folder: str = phases.FOLDER
-    """The name of the directory for the phases in the case's view."""
+    """The name of the directory for the phases in the case's folder."""
 
     def __post_init__(self) -> None:
         if self.case.library is not None:
@@ -47,7 +47,7 @@ class CasePhases:
 
     @cached_property
     def dumped(self) -> Record:
-        """The record of the compile that dumps every phase; its files are linked in the view."""
+        """The record of the compile that dumps every phase. Its outputs are linked in the case's folder."""
         return self._kept(made.dump)
 
     def passes(self) -> Record:
@@ -57,9 +57,9 @@ class CasePhases:
         return self._kept(lambda executor, case, source: made.program_text(executor, case, source, kind))
 
     def dispatches(self) -> dict[str, tuple[str, int]]:
-        """Link each dispatch's module, before code generation, in the view; return function → (path, line).
+        """Return function → (path, line) in the dispatch's module before code generation.
 
-        If the compile fails, the result is empty."""
+        The modules are linked in the case's folder. If the compile fails, the result is empty."""
         places = dict[str, tuple[str, int]]()
         for name, digest in self._kept(made.dispatches).outputs.items():
             text = self.workspace.store.path(digest).read_text(encoding="utf-8", errors="replace")
@@ -93,7 +93,7 @@ class CasePhases:
         return self.workspace.view_path / self.case.name / self.folder
 
     def _kept(self, make: Callable[..., Record]) -> Record:
-        """Return the record that `make` creates, and link its outputs in the view.
+        """Return the record that `make` creates, and link its outputs in the case's folder.
 
         If an output is damaged or missing, `make` is called again."""
         store = self.workspace.store

@@ -1,7 +1,6 @@
 """Read the sites of a case, and their times, from the store.
 
-A site is a place of a program that launches a dispatch.
-"""
+A site is a place of a program that launches a dispatch."""
 
 from __future__ import annotations
 
@@ -36,13 +35,13 @@ class CaseSites:
     doubt: str | None
     """The reason why the sites have no times; None if there are times."""
     ceilings: Mapping[int, sites.Ceilings]
-    """Site's number → the highest rates (ceilings) of this machine for the site."""
+    """Site's number → the highest rates of this machine for the site."""
     configurations: Mapping[str, str]
     """Kernel → the configuration that the compiler applied."""
     alone: Mapping[int, sites.Alone]
     """Site's number → its time when it runs alone, measured as a case of its extracted module."""
     stateful: str | None
-    """Why calls of the program may differ, because it stores to mutable globals; None if it does not."""
+    """The remark that calls of the program may differ, because it stores to mutable globals; or None."""
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -73,7 +72,7 @@ class CaseSites:
 def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
     """Return the sites of a case; None if they were not requested, or are not known.
 
-    If an object is damaged, a warning is logged and the result is None; the next run makes the object again."""
+    If an object is damaged, a warning is logged and the result is None. The next run makes the object again."""
     step = chain.sites
     if step is None or step.record is None or step.state != "made":
         return None
