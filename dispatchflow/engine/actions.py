@@ -25,7 +25,7 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.workload import Workload
 
 CONFIGURATION_CHECK = 5
-"""Version of the check by `configurations.parse` and `Dispatch.missed`. Raise it when the check changes."""
+"""Version of the check by `configurations.parse` and `Dispatch.missed`. Raise it when they change."""
 
 PRINTING = 5
 """Version of the facts recorded when a user's module is printed. Raise it when the facts change."""

@@ -37,7 +37,7 @@ class Annotation:
 
     function: Annotated
     same_code: bool | None
-    """Whether the case's own code has the sampled kernel's instructions. None if no instructions were compared."""
+    """Whether the case's own code has the same instructions for the kernel; None if not compared."""
     why: str
     """The number of compared instructions, or the reason why none were compared."""
 
@@ -52,7 +52,7 @@ def refusal(case: Case, device: Device) -> str | None:
 
 
 def annotate(executor: StageExecutor, case: Case, device: Device, kernel: str) -> Annotation:
-    """Compile a case again with the system's linker, run it under `perf record`, and return a kernel's samples.
+    """Compile a case with the system's linker, run it under `perf record`, and return a kernel's samples.
 
     The samples are not stored.
 
@@ -161,7 +161,9 @@ class _Sampling:
         return outcome, processes.shortened(self.scratch / f"{name}.stderr")
 
     def compared(self, objdump: str, built: Digest, own: Digest, kernel: str) -> tuple[bool | None, str]:
-        """Return whether `own` has the kernel's instructions of `built`, and their number or why the answer is None."""
+        """Return whether `own` has the kernel's code of `built`, and the number of instructions or a reason.
+
+        The first value is None if the instructions cannot be compared."""
         wanted = [code for text in self._disassembled(objdump, built) if (code := instructions.function(text, kernel))]
         if len(wanted) != 1:
             return None, f"{len(wanted)} functions of the new build have this name"

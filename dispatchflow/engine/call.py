@@ -75,7 +75,7 @@ class ModuleCall:
 
     @property
     def doubt_as_reference(self) -> str | None:
-        """Why results are mistrusted if the same code computed the expected results. None for compiled code."""
+        """The reason to mistrust results if the same code computed the expected results; None if there is none."""
         return None
 
     @property

@@ -70,9 +70,9 @@ def of_case(executor: StageExecutor, case: Case) -> Record | None:
     Its facts:
 
     - `sites`, `operations`: the numbers of sites and of source operations. - `unplaced`: the number of source
-    operations that compute something but belong to no site. - `untagged`, `unlaunched`: the numbers of launches without
-    a tag, and of dispatches that are never launched. - `unlabelled`: why the names of source operations could not be
-    read; None if they could. - `compile_s`: the seconds that the compiler took."""
+    operations that compute something but belong to no site. - `untagged`: the number of launches without a tag. -
+    `unlaunched`: the number of dispatches that are never launched. - `unlabelled`: why the names of source operations
+    could not be read; None if they could. - `compile_s`: the seconds that the compiler took."""
     assert case.library is None
     compiled = executor.compile(case)
     if compiled is None or not compiled.ok:
@@ -122,7 +122,7 @@ class _Tagging:
     title: str
 
     def result(self, code: Digest) -> Result:
-        """Return the action's result. The action fails if the tagged module compiles to other code than `code`."""
+        """Return the action's result: a failure if the tagged module compiles to other code than `code`."""
         resolver = self.executor.resolver
         if not resolver.syntax.reads_names:
             return False, f"sites are not available with IREE {resolver.toolchain.version}; {_SINCE}", {}, {}

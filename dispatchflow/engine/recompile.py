@@ -95,7 +95,6 @@ class Recompile:
         )
 
     def _judged(self, scratch: Path, outcome: Outcome) -> Result:
-        """Return the result of a compile; the fact `doubt` tells of code that differs from the case's own code."""
         executor, own = self.executor, self.source.code
         if outcome.failure:
             return failed("compile", outcome, scratch, {}, executor.store, executor.limits)

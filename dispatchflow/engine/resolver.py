@@ -67,7 +67,7 @@ class Resolver:
         self._now, self._run = now, run
         self.reuse = Reuse(records.remembered, toolchain.runtime_digest, machine)
         self.measured_elsewhere: set[Key] = set()
-        """Measurements that another invocation took while this invocation waited for them; they are not repeated."""
+        """Measurements that another invocation took while this invocation waited; they are not repeated."""
         self.unjudged: dict[Case, CaseState] = {}
         """Cases that reuse another runtime's measurement, although too few controls compare the two runtimes."""
         self.asked_to_measure: Collection[Case] = ()

@@ -18,5 +18,7 @@ class Settings:
     """Which measurements to repeat: `yes` (all), `noisy`, or those older than a number of days."""
     retry: bool = False
     noisy: float | None = None
-    """The relative half-width of a median's interval above which a row is noisy. None means the sweep's value."""
+    """The relative half-width of a median's interval above which a row is noisy.
+
+    None means the sweep's value."""
     limits: Limits = field(default_factory=Limits)

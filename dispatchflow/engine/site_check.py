@@ -34,7 +34,9 @@ class Operands:
     results: tuple[tuple[str, Digest], ...]
     """The type of each captured result, and the digest of its bytes."""
     undefined: Mapping[int, Digest]
-    """Index of a result → digest of its mask. The mask has a byte for each element: 1 if the element is undefined."""
+    """Index of a result → digest of its mask.
+
+    The mask has a byte for each element: 1 if the element is undefined."""
 
     @property
     def data(self) -> Data:

@@ -51,7 +51,9 @@ class Reprinted(NamedTuple):
 
 
 class StageExecutor(ActionExecutor):
-    """Executes stages, each after the actions that it needs. It is safe for threads and concurrent invocations."""
+    """Executes stages, each after the actions that it needs.
+
+    It is safe for threads and concurrent invocations."""
 
     def emit(self, case: Case) -> Record:
         program = case.library_program

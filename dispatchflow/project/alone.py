@@ -1,4 +1,4 @@
-"""Find the time of each site running alone. The time is in the newest row of the site's extracted module.
+"""Find the time of each site running alone, in the newest row of the site's extracted module.
 
 A site is a place of a program that launches a dispatch."""
 

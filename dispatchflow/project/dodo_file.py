@@ -12,13 +12,12 @@ from typing import Any
 def namespace(dodo: Path) -> dict[str, Any]:
     """Return the names that the dodo file defines, with their values.
 
-    The file is executed a second time, because tasks may be defined below the call of `main()`. This time `main()` does
-    nothing."""
+    The file is executed a second time, because tasks may be defined below the call of `main()`. This time, `main()`
+    does nothing."""
     return runpy.run_path(str(dodo), run_name="dodo")
 
 
 def task_names(names: Mapping[str, Any]) -> list[str]:
-    """Return the names that define the user's own tasks of doit."""
     return sorted(name for name, of in names.items() if name.startswith("task_") or hasattr(of, "create_doit_tasks"))
 
 
@@ -28,7 +27,7 @@ def config(names: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def default_words(names: Mapping[str, Any]) -> Sequence[str]:
-    """Return the words in `default_tasks`, which replace an empty command line; none if it is not defined."""
+    """Return the words in `default_tasks`, which replace an empty command line."""
     return config(names).get("default_tasks") or []
 
 

@@ -1,8 +1,7 @@
 """Find the wrong sites of a case: compare each site's captured results with those of a reference.
 
-A site is a place of a program that launches a dispatch.
-The reference is the site's module, compiled for another target.
-"""
+A site is a place of a program that launches a dispatch. The reference is the site's module, compiled for another
+target."""
 
 from __future__ import annotations
 
@@ -35,10 +34,10 @@ _LATE = "it has no module, because the compiler added its dispatch after all oth
 def reference_of(case: Case, given: Target | None) -> Target:
     """Return the target with which a case's sites are compared: `given`, or else llvm-cpu.
 
-    For a case of llvm-cpu, vmvx is the default.
+    If the case's own target is llvm-cpu, vmvx is the default.
 
     Raises:
-        SpecError: the given target is the case's own.
+        SpecError: `given` is the case's own target.
     """
     if given is None:
         return TARGETS[_OTHER if case.target.backend == _DEFAULT else _DEFAULT]
@@ -94,7 +93,7 @@ def _located(
 def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]:
     """Verify a case; return why its results are wrong, and the first recipe with wrong results.
 
-    Both are None if no wrong result is known. A module with given inputs has no recipe."""
+    Both are None if no wrong result is known. The recipe is None for a module with given inputs too."""
     device = workspace.device(case.target, case.threads)
     if device.absent is not None or workspace.settings.verify == "off":
         return None, None
@@ -110,7 +109,7 @@ def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class _Checking:
-    """Compares sites with the reference; several threads may call `check`."""
+    """Compares sites with the reference. Several threads may call `check`."""
 
     workspace: Workspace
     case: Case

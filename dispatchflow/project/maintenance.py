@@ -1,4 +1,4 @@
-"""`doit store` shows what takes space in the store; `doit store clean` removes what is not needed."""
+"""Show what takes space in the store (`doit store`), and remove what is not needed (`doit store clean`)."""
 
 from __future__ import annotations
 
@@ -55,8 +55,7 @@ def clean(workspace: Workspace) -> str:
     Without `dry=yes`, this function waits until no run uses the store, and locks the store.
 
     Raises:
-        StoreError: a run that uses the store started this clean, so each would wait for the other's end; or the records
-            are damaged, so that needed objects might be removed.
+        StoreError: the process that waits for this clean uses the store, or the records are damaged.
         SpecError: with keep=referenced, there are no cases.
         ToolchainError: with keep=referenced, an available toolchain does not run, so that keys cannot be computed.
     """
@@ -107,11 +106,7 @@ def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) 
 def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
     """Return the keys of the actions that the plan's cases need with any of the available toolchains.
 
-    This includes the records of other commands, such as captures, and the times of sites under every protocol.
-
-    Raises:
-        SpecError: there are no cases.
-    """
+    The keys include records of other commands, such as captures, and the times of sites under every protocol."""
     if not workspace.plan.cases:
         raise SpecError("there are no cases", {"given": "keep=referenced"}, "Everything would be removed.")
     keys: set[Key] = set()

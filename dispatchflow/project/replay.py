@@ -1,11 +1,10 @@
 """Replay the output of an earlier run that had nothing to do, as long as no input has changed.
 
-A replay never decides what is built: if any input differs, everything is planned again from the keys of actions
-(docs/decisions/0010). An answer is the exit code and the text that a command line gave. Each answer is a file,
-`.dispatchflow/answers/QUESTION`, where QUESTION is a digest of the command line and its environment.
+If any input differs, everything is planned again from the keys of actions (docs/decisions/0010). An answer is the exit
+code and the text that a command line gave. The file `.dispatchflow/answers/QUESTION` has an answer. QUESTION is a
+digest of the command line and its environment.
 
-Answers are not in the database of records, for two reasons. A replay need not open the database. And an answer is valid
-only until the database changes, so writing the answer to the database would make it invalid.
+Answers are not in the database of records. Writing an answer there would change the database, an input of each answer.
 """
 
 from __future__ import annotations
@@ -49,7 +48,6 @@ def _stamps(paths: Iterable[str]) -> str:
 
 
 def _folder(name: str) -> str:
-    """Return one digest of the stamps of all entries of a folder."""
     try:
         return _stamps(entry.path for entry in os.scandir(name))
     except OSError:
@@ -57,7 +55,6 @@ def _folder(name: str) -> str:
 
 
 def _source(name: str) -> str:
-    """Return one digest of the stamps of all `.py` and `.toml` files below a directory."""
     return _stamps(_sources(name))
 
 
@@ -70,7 +67,6 @@ def _sources(folder: str) -> Iterator[str]:
 
 
 def _imported(dodo: str) -> str:
-    """Return one digest of the stamps of dodo.py and of the files of all imported modules."""
     python, ours = (f"{os.path.dirname(path)}/" for path in (os.__file__, os.path.dirname(__file__)))  # noqa: PTH120
     files = {dodo, *(getattr(module, "__file__", None) or dodo for module in [*sys.modules.values()])}
     return _stamps(
@@ -130,7 +126,7 @@ _LOOK: dict[str, Callable[[str], str]] = {
 
 
 class Replay:
-    """The inputs on which one command line's answer depends, and the answer itself.
+    """The inputs on which a command line's answer depends, and the answer.
 
     The constructor reads the inputs of all command lines; `look` and `see` add inputs."""
 
@@ -180,11 +176,11 @@ class Replay:
         return self.see(kind, name, _LOOK[kind](name))
 
     def see(self, kind: str, name: str, value: str) -> str:
-        """Record `value` as an input's state, unless a state is recorded already; return the recorded one."""
+        """Record `value` as an input's state, unless a state is recorded already; return the recorded state."""
         return self._seen.setdefault((kind, name), value)
 
     def answer_if_unchanged(self) -> tuple[int, str] | None:
-        """Return the earlier exit code and text; None if an input has changed."""
+        """Return the earlier exit code and text; None if there is no answer or an input has changed."""
         with suppress(OSError, ValueError):  # no such answer
             digest, _, text = self._answer.read_text().partition("\n")
             if digest == digest_of(text.encode()):  # otherwise the file is damaged

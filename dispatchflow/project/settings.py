@@ -12,15 +12,13 @@ from dispatchflow.timing.protocols import PROTOCOLS, shortened
 from dispatchflow.tools import limits
 
 _SHORT = "DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS"
-"""The environment variable that makes measurements short, for our own tests.
-
-The tests that set it check no times (CONTRIBUTING.md). Measurements record in their conditions that pauses are off."""
+"""The environment variable that makes measurements short in dispatchflow's own tests (CONTRIBUTING.md)."""
 
 
 def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Settings:
     """Return the settings that variables such as `verify=off` request.
 
-    `memory_bytes` is a tool's memory limit if `memory_limit` is not given."""
+    `memory_bytes` is a tool's memory limit if `memory_limit` is not in `values`."""
     given = {
         "compile_s": "compile_limit",
         "run_s": "run_limit",

@@ -1,4 +1,4 @@
-"""`doit store check` compares Parquet files, objects, compiles and releases with their records."""
+"""Compare Parquet files, objects, compiles and releases with their records (`doit store check`)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _check_releases(store: Store, found: report.Findings) -> None:
 
 
 def _sample(items: Sequence[_Item], count: int | None) -> list[_Item]:
-    """Draw a random sample; repeated checks then cover all items."""
+    # Random, so that repeated checks cover all items.
     return list(items) if count is None else random.sample(items, min(count, len(items)))
 
 
@@ -167,7 +167,7 @@ def _toolchains(workspace: Workspace) -> dict[Digest, Toolchain]:
 
 
 def _difference(workspace: Workspace, record: Record, compiler: Toolchain, module: bytes) -> str | None:
-    """Compile the module again; return how the outputs differ from the recorded ones, None if equal."""
+    """Compile `module` again; return how the outputs differ from the recorded outputs, None if equal."""
     asked = record.ingredients
     with (store := workspace.store).busy(), store.scratch() as scratch:
         with store.writing():

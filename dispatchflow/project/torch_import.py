@@ -23,13 +23,11 @@ MAKE = "make"
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The files of an imported module."""
-
     module: Path
     weights: Path | None
     """The file with the weights; None if there are none."""
     arrays: Path | None
-    """The file with arguments `in0`, … and results `out0`, …; None if numpy has no type for one of them."""
+    """The file with arguments `in0`, … and results `out0`, …; None if numpy lacks the type of an array."""
     no_arrays: str | None
     """The reason why there is no file with arrays; None if there is one."""
     function: str
@@ -42,7 +40,7 @@ def source_of(word: str) -> tuple[Path, str]:
     """Return (absolute path, function's name) for a text such as `gpt.py:make`; the default is `MAKE`.
 
     Raises:
-        SpecError: there is no such file, or it is no Python file.
+        SpecError: there is no such file, or the file is no Python file.
     """
     name, _, function = word.partition(":")
     path = Path(name).absolute()
@@ -88,7 +86,6 @@ def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
 
 
 def _moved(made: Path, out: Path) -> Path | None:
-    """Rename `made` to `out`, keeping the suffix; return the new path, None if `made` is missing."""
     return made.replace(out.with_suffix(made.suffix)) if made.exists() else None
 
 

@@ -1,4 +1,4 @@
-"""Define `Workspace`: what a command uses in one user directory; each part is made on first use."""
+"""Define `Workspace`: what a command uses in a user's directory. Each part is made on first use."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ _SEARCHED = 100_000  # characters of a log that `_log` returns, half of them fro
 
 
 class Workspace:
-    """One user directory in one invocation.
+    """A user's directory in one invocation.
 
     Args:
-        root: the user's directory: it has the spec folder, the store, and `build/`, which is called the view.
+        root: the directory; it has the spec folder, the store, and `build/`, which is called the view.
         values: the parsed variables.
         seen: records everything that is read, for a later replay.
         say: prints a line about a long wait or long work; called only before the display of progress begins.
@@ -84,7 +84,7 @@ class Workspace:
 
     @cached_property
     def view_name(self) -> str:
-        """The name of this directory's view in the store's records; several directories may share a store."""
+        """The name of this directory's view in the store's records. Several directories may share a store."""
         return os.fsencode(os.path.relpath(self.view_path, self.store_path)).decode("ascii", "backslashreplace")
 
     @cached_property
@@ -99,7 +99,7 @@ class Workspace:
     def with_toolchain(self, word: str) -> Workspace:
         """Return this workspace with `iree=WORD`, on the same store.
 
-        Both workspaces share one connection to the store: on a full disk, a second connection cannot be opened."""
+        The returned workspace shares the connection to the store, because a full disk allows no second connection."""
         other = Workspace(self.root, {**self.values, "iree": word}, say=self.say)
         other.store = self.store
         return other
@@ -110,7 +110,7 @@ class Workspace:
 
     @cached_property
     def plan(self) -> Plan:
-        """The cases that specs and variables request; impossible ones (too few cores, …) are skips.
+        """The cases that specs and variables request. Impossible cases, such as too many threads, are skips.
 
         Raises:
             SpecError: a spec or variable is wrong, or there are no specs.
@@ -204,7 +204,6 @@ class Workspace:
 
     @cached_property
     def host(self) -> HostCpu:
-        """This CPU, as the compiler names it."""
         return devices.host_cpu(self.store, self.toolchain, self.settings.limits)
 
     @cached_property
@@ -251,7 +250,6 @@ class Workspace:
         return Sources(self.root, self.values, self._seen).known_failures()
 
     def _log(self, digest: Digest) -> str:
-        """Return a tool's log; only its beginning and end if it is long."""
         return processes.shortened(self.store.path(digest), _SEARCHED)
 
     @cached_property
@@ -272,7 +270,7 @@ class Workspace:
         return replace(device, absent=unfit) if unfit else device
 
     def noisy_above(self, case: Case) -> float:
-        """Return the half-width of the median's interval, relative to the median, above which a case is noisy."""
+        """Return the relative half-width of the median's interval above which a case is noisy."""
         if self.settings.noisy is not None:
             return self.settings.noisy
         return (
