@@ -75,7 +75,7 @@ class ModuleCall:
 
     @property
     def doubt_as_reference(self) -> str | None:
-        """The reason to mistrust results if the same code computed the expected results; None if there is none."""
+        """The reason to mistrust results that the same code computed as expected ones; None for compiled code."""
         return None
 
     @property

@@ -69,10 +69,13 @@ def of_case(executor: StageExecutor, case: Case) -> Record | None:
 
     Its facts:
 
-    - `sites`, `operations`: the numbers of sites and of source operations. - `unplaced`: the number of source
-    operations that compute something but belong to no site. - `untagged`: the number of launches without a tag. -
-    `unlaunched`: the number of dispatches that are never launched. - `unlabelled`: why the names of source operations
-    could not be read; None if they could. - `compile_s`: the seconds that the compiler took."""
+    - `sites`: the number of sites.
+    - `operations`: the number of source operations.
+    - `unplaced`: the number of source operations that compute something but belong to no site.
+    - `untagged`: the number of launches without a tag.
+    - `unlaunched`: the number of dispatches that are never launched.
+    - `unlabelled`: why the names of source operations could not be read; None if they could.
+    - `compile_s`: the seconds that the compiler took."""
     assert case.library is None
     compiled = executor.compile(case)
     if compiled is None or not compiled.ok:

@@ -2,9 +2,10 @@
 
 The files are:
 
-- the operation's own file; - mlir/types.py, and the files of verification/ that compute inputs and expected results; -
-all files of operations/ that these files import, directly or indirectly; - all data files in operations/ that these
-files name.
+- the operation's own file;
+- mlir/types.py, and the files of verification/ that compute inputs and expected results;
+- all files of operations/ that these files import, directly or indirectly;
+- all data files in operations/ that these files name.
 
 Imports are found by a search in a file's text, so imports inside functions are found too."""
 

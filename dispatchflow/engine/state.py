@@ -26,11 +26,13 @@ class StageState(msgspec.Struct, frozen=True):
     state: str
     """`made`, `missing`, `later`, `failed`, `blocked`, `off` or `absent`.
 
-    - `made`: the store has a good record. - `missing`: the store has no record that counts, so the stage is to be
-    executed. - `later`: the key needs an upstream output that does not exist yet. A later stage is to be executed too.
-    - `failed`: a failure is recorded. - `blocked`: an upstream stage failed. - `off`: not requested, or not needed
-    because a library brings its own code. - `absent`: no device can run the case, or compute the results that it is
-    compared with."""
+    - `made`: the store has a good record.
+    - `missing`: the store has no record that counts, so the stage is to be executed.
+    - `later`: the key needs an upstream output that does not exist yet. A later stage is to be executed too.
+    - `failed`: a failure is recorded.
+    - `blocked`: an upstream stage failed.
+    - `off`: not requested, or not needed because a library brings its own code.
+    - `absent`: no device can run the case, or compute the results that it is compared with."""
     why: str
     action: Action | None = None
     record: RecordHead | None = None

@@ -1,4 +1,4 @@
-"""Show what takes space in the store (`doit store`), and remove what is not needed (`doit store clean`)."""
+"""Show what takes space in the store (`doit store`), and clean it (`doit store clean`)."""
 
 from __future__ import annotations
 

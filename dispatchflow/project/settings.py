@@ -12,7 +12,7 @@ from dispatchflow.timing.protocols import PROTOCOLS, shortened
 from dispatchflow.tools import limits
 
 _SHORT = "DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS"
-"""The environment variable that makes measurements short in dispatchflow's own tests (CONTRIBUTING.md)."""
+"""The environment variable that makes measurements short in our own tests (CONTRIBUTING.md)."""
 
 
 def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Settings:

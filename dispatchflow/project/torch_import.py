@@ -27,7 +27,7 @@ class Imported:
     weights: Path | None
     """The file with the weights; None if there are none."""
     arrays: Path | None
-    """The file with arguments `in0`, … and results `out0`, …; None if numpy lacks the type of an array."""
+    """The file with arguments `in0`, … and results `out0`, …; None if numpy has no type for one of them."""
     no_arrays: str | None
     """The reason why there is no file with arrays; None if there is one."""
     function: str
