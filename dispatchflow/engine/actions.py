@@ -53,7 +53,7 @@ class Data:
 
     @cached_property
     def forms(self) -> dict[Any, Form]:
-        """A cache of `keys.Form` objects. A form computes the keys of actions that differ only in their code."""
+        """A cache of `keys.Form` objects for the actions that use this data."""
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
@@ -99,7 +99,7 @@ def _action(form: Form, *strings: str) -> Action:
 
 
 def single(kind: str, **ingredients: Any) -> Action:
-    """Build an action of a kind with few actions; the key is computed without a shared `keys.Form`."""
+    """Return an action. For many actions of a kind, share a `keys.Form` instead, which is faster."""
     return _action(Form(kind, lambda: ingredients))
 
 
@@ -107,7 +107,7 @@ _EMIT = Form("emit", lambda module: {"module": module})
 
 
 def emit(case: Case, syntax: Release) -> Action:
-    """Return the action that emits an operation's module. Its key depends only on the module's text."""
+    """Return the action that emits an operation's module. The key depends only on the module's text."""
     return _action(_EMIT, digest_of(case.dispatch.module(syntax).encode()))
 
 

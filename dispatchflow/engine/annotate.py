@@ -26,7 +26,7 @@ LINKED = "linked"
 """The kind of the action that builds a case with the system's linker."""
 _FREQUENCY_HZ = 2000
 _BLOCKS = 30
-"""The duration of the sampling, in benchmark processes."""
+"""The duration of the sampling, as a multiple of the protocol's `block_s`."""
 _SAMPLES, _LIBRARIES = "perf.data", "libraries"
 _OUTPUT_BYTES = 1 << 30
 

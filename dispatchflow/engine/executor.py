@@ -1,6 +1,6 @@
 """Execute an action, unless the store has its record, and record the result or the failure.
 
-The record is looked up again under the key's lock, because another process may have made it meanwhile."""
+The record is looked up again under the key's lock, because another process may have made the record meanwhile."""
 
 from __future__ import annotations
 

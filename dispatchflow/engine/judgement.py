@@ -20,8 +20,8 @@ def doubted(found: Difference, why: str, first: Result, second: Result) -> Resul
     """Return the result of a verification whose two calls gave different results.
 
     The verification fails if one of the calls gave wrong results. It also fails if `found.steady` is true, because the
-    results then depend on memory that was never written. Otherwise it passes with the verdict `mistrusted`, or with
-    `not compared` if nothing is expected.
+    results then depend on memory that was never written. Otherwise the verification passes with the verdict
+    `mistrusted`, or with `not compared` if nothing is expected.
 
     Args:
         found: the difference.

@@ -121,8 +121,8 @@ def expected(executor: ActionExecutor, program: Module, scratch: Path, results: 
 def explainer(executor: ActionExecutor, record: Record) -> Callable[[str, str], str]:
     """Return a function that adds the model's node to the reason for a failed compile.
 
-    The function takes the compiler's log and the reason. It returns the reason unchanged if no node is known. `record`
-    is the record of the printed module."""
+    The function takes the compiler's log and the reason. If no node is known, the reason is returned unchanged.
+    `record` is the record of the printed module."""
 
     def explained(log: str, reason: str) -> str:
         if LABELLED not in record.outputs:

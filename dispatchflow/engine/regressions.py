@@ -23,7 +23,7 @@ _SAME = ("module", "flags", "requested")
 
 
 class Regressions:
-    """The stages that passed with toolchains other than the present one. They are read on first use."""
+    """The stages that passed with toolchains other than the present one."""
 
     def __init__(self, records: Tables, toolchain: Digest) -> None:
         self._records, self._toolchain = records, toolchain
@@ -33,7 +33,7 @@ class Regressions:
 
         `failed` is the state of the failed stage. `entry` is the known-failure entry for the failure, or None
         (docs/known-failures.md). With an entry, only toolchains in the entry's range of releases are considered. If the
-        stage passed with none of them, the returned state has `entry` as its known failure."""
+        stage passed with none of these toolchains, the returned state has `entry` as its known failure."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:

@@ -171,7 +171,6 @@ class Resolver:
         return actions.compilation(module, form)
 
     def forget_judgements(self) -> None:
-        """Forget cached judgements on pairs of runtimes, because a new judgement was recorded."""
         self.reuse.forget()
         self.unjudged.clear()
 

@@ -25,7 +25,6 @@ class Reuse:
         self._judgements: dict[tuple[str, str], Judgement | None] = {}
 
     def forget(self) -> None:
-        """Forget cached judgements on pairs of runtimes, because a new judgement was recorded."""
         self._judgements.clear()
 
     def judged(self, taken: Measurement, device: Device) -> Judgement | None:

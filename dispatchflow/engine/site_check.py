@@ -76,7 +76,6 @@ def of_site(executor: StageExecutor, site: int, operands: Operands, compiled: Re
 
 
 def action(call: actions.Call, operands: Operands) -> Action:
-    """Return the action that compares a site's captured results with the results of the reference."""
     types = tuple(type_ for type_, _ in operands.results)
     return actions.called("locate", call, operands.data, types=types, protocol=(VERIFICATION, _VERSION))
 

@@ -237,7 +237,7 @@ class StageExecutor(ActionExecutor):
         )
 
     def verify(self, case: Case, device: Device) -> Record | None:
-        """Verify a case and return the record (docs/verification.md); None if it has no code or no data."""
+        """Verify a case and return the record (docs/verification.md); None if the case has no code or no data."""
         found = self._verification(case, device)
         return None if found is None else self.make(*found)
 

@@ -58,8 +58,6 @@ class StageState(msgspec.Struct, frozen=True):
 
 
 class CaseState(msgspec.Struct, frozen=True):
-    """The states of a case's stages."""
-
     case: Case
     device: Device
     steps: Mapping[str, StageState]
@@ -84,7 +82,7 @@ class CaseState(msgspec.Struct, frozen=True):
 
     @property
     def dispatch(self) -> Dispatch:
-        """The case's dispatch. A printed user's module adds the configurations that its text requests."""
+        """The case's dispatch, with the configurations that a printed module's text requests."""
         emitted = self.steps["emit"].record
         return self.case.dispatch if emitted is None else self.case.dispatch.printed(emitted)
 

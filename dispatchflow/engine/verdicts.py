@@ -1,8 +1,8 @@
 """Choose between the first runtime's verdict on a case's code and the present runtime's verdict.
 
-The first runtime is the runtime that first verified the code. Code that passed with it counts as verified for all
-runtimes. The present runtime verifies again if the code failed, if the code is measured now, or if one of the two
-runtimes computes wrong results. Only the first runtime's verdict has a key without the runtime."""
+The first runtime is the runtime that first verified the code. Code that passed with the first runtime counts as
+verified for all runtimes. The present runtime verifies again if the code failed, if the code is measured now, or if one
+of the two runtimes computes wrong results. Only the first runtime's verdict has a key without the runtime."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def standing(
 
 
 def again(verified: StageState, why: str | None) -> StageState:
-    """Return `verified`, another runtime's verification, or the state `missing` if it must be repeated.
+    """Return `verified`, or the state `missing` if the present runtime must repeat the verification.
 
-    A passed verification is repeated if `why` is a reason, not None."""
+    `verified` is another runtime's verification. A passed verification is repeated if `why` is not None."""
     if why is None or verified.state != "made":
         return verified
     return msgspec.structs.replace(verified, state="missing", why=why, action=verified.own)

@@ -205,7 +205,6 @@ def array_of(content: bytes, type: str) -> Array | None:
 
 
 def doubt(index: int, found: Verdict) -> str:
-    """Return why a result of a module is mistrusted."""
     if not found.wrong:
         return f"no element of result {index} is a finite number"
     assert found.worst is not None

@@ -58,8 +58,6 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A bundle that was written to a folder."""
-
     folder: Path
     bundle: Bundle
     without: tuple[int, ...]

@@ -26,8 +26,6 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CaseSites:
-    """The sites of a case, and the data for their rows."""
-
     case: str
     program: Program
     times: ProgramTimes | None
@@ -41,7 +39,7 @@ class CaseSites:
     alone: Mapping[int, sites.Alone]
     """Site's number → its time when it runs alone, measured as a case of its extracted module."""
     stateful: str | None
-    """The remark that calls of the program may differ, because it stores to mutable globals; or None."""
+    """The remark that calls may differ, because the program stores to mutable globals; or None."""
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Replay the output of an earlier run that had nothing to do, as long as no input has changed.
 
 If any input differs, everything is planned again from the keys of actions (docs/decisions/0010). An answer is the exit
-code and the text that a command line gave. The file `.dispatchflow/answers/QUESTION` has an answer. QUESTION is a
+code and the text that a command line gave. Each answer is a file, `.dispatchflow/answers/QUESTION`. QUESTION is a
 digest of the command line and its environment.
 
 Answers are not in the database of records. Writing an answer there would change the database, an input of each answer.
@@ -126,9 +126,7 @@ _LOOK: dict[str, Callable[[str], str]] = {
 
 
 class Replay:
-    """The inputs on which a command line's answer depends, and the answer.
-
-    The constructor reads the inputs of all command lines; `look` and `see` add inputs."""
+    """The inputs on which a command line's answer depends, and the answer."""
 
     def __init__(self, dodo: Path, words: Sequence[str], variables: Mapping[str, str], own: Sequence[str] = ()) -> None:
         """Read the inputs that all command lines have.

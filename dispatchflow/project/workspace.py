@@ -110,12 +110,12 @@ class Workspace:
 
     @cached_property
     def plan(self) -> Plan:
-        """The cases that specs and variables request. Impossible cases, such as too many threads, are skips.
+        """The cases that specs and variables request. Cases that this machine cannot run are skips.
 
         Raises:
             SpecError: a spec or variable is wrong, or there are no specs.
             NothingMatched: no sweep has the given operation or tag.
-            ToolchainError: a spec has a target that is not in `TARGETS`, and the compiler does not know it either.
+            ToolchainError: neither `TARGETS` nor the compiler knows a spec's target.
         """
         sources = Sources(self.root, self.values, self._seen)
         tags = () if sources.adhoc else self.values.get("tags", ())
