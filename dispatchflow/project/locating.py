@@ -56,8 +56,7 @@ def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequenc
     necessary.
 
     Raises:
-        SpecError: a library computes the case, the program has no such site, or no site has the execution that `execution=`
-            names.
+        SpecError: a library computes the case, the program has no such site, or no site has this `execution=`.
         ToolError: the case does not compile, nothing can be captured, or the reference has no device.
     """
     site_states.refuse_library(case)

@@ -110,7 +110,7 @@ class Workspace:
 
     @cached_property
     def plan(self) -> Plan:
-        """The cases that specs and variables request. Cases that this machine cannot run are skips.
+        """The cases that specs and variables request. Cases impossible on this machine or toolchain are skips.
 
         Raises:
             SpecError: a spec or variable is wrong, or there are no specs.
