@@ -80,6 +80,8 @@ def squares(compiled_squares: Path, tmp_path: Path) -> Iterator[Workspace]:
 
 def verified(workspace: Workspace, case: Case) -> Record:
     record = workspace.executor.verify(case, workspace.resolver.chain(case).device)
+    if record is None and workspace.resolver.chain(case).known is not None:
+        pytest.skip("a known failure on this CPU")
     assert record is not None, workspace.executor.compile(case).reason
     return record
 
