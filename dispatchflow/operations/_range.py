@@ -106,9 +106,14 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     # lowest number; this half begins at an even position. The sum of two adjacent products of lowest numbers overflows
     # an integer with twice the operand's bits. If the result has less than twice the operand's bits, all elements of
     # the first operand are odd, because products of even numbers may wrap to 0 (6 · 8 in i4).
+    #
+    # A quantized operand must be far from its zero point. If the zero point is negative, the first, third, … lines are
+    # positive, except the last eighth of each; the other lines are negative.
     element, shape = operand.type.element, operand.type.shape
     half, doubles = 2 ** (element.digits - 1), 2 * element.bits <= operation.types.result.bits
     odd = operation.multiplies and not doubles and operand == operation.operands()[0]
+    word = "input_zp" if operand == operation.operands()[0] else "weight_zp"
+    below_0 = word in operation.options and operation.option(word) < 0
     values: Array = (half + below(raw, min(half, 2**31))).reshape(shape) | odd
     if element.is_unsigned:
         return values
@@ -116,9 +121,11 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     if operation.multiplies and doubles:
         places = line_numbers(shape, [axis for axis in range(len(shape)) if axis not in operand.lines])
         negative = np.where(places >= places.size // 4 * 2, -(2**element.digits), negative)
+        if below_0:
+            values = np.where(places >= (places.size - places.size // 8) // 2 * 2, -(2**element.digits), values)
     if operation.clips and not any(other.is_unsigned for other in operation.signature.operands):
         return negative
-    return np.where(line_numbers(shape, operand.lines) % 2, values, negative)
+    return np.where(line_numbers(shape, operand.lines) % 2 != below_0, values, negative)
 
 
 def near_ends(values: Array, random: Array | None, operand: Operand, operation: Operation) -> Array:
