@@ -169,7 +169,7 @@ def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, see
 
 
 def _centre(model: Model) -> float:
-    """Return the true median of the noise, estimated from the first blocks of 40,001 sessions."""
+    """Estimate the median of the simulated noise, from the first blocks of 40,001 sessions."""
     lot = random.Random(0)
     return median(sorted(next(model.noise(lot)) for _ in range(40_001)))
 

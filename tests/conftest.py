@@ -140,7 +140,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 @pytest.fixture(scope="session")
 def plan_of() -> Callable[..., Plan]:
-    """Return a function from a spec's text to its plan; keywords override the spec's words."""
+    """Return a function from a spec's text to its plan; its keywords act as variables of the command line."""
 
     def make(text: str, tags: tuple[str, ...] = (), **overrides: Any) -> Plan:
         return plan.expand(parser.parse(text, PurePath("specs/t.toml"), overrides), tags)

@@ -130,7 +130,7 @@ class Resolver:
         return found
 
     def call_code(self, case: Case) -> Digest:
-        """Return the digest of a library and its call, which stands for the code digest of a library's case."""
+        """Return a digest of a library and of the call, because a library's case has no compiled code."""
         program = case.library_program
         assert case.library is not None and program is not None
         return providers.code(program.digest, case.library, self.installed(case))

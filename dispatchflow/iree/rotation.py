@@ -106,7 +106,9 @@ TURN = """\
 
 
 def module(found: Rotation) -> str:
-    """Emit the module, whose public function has the name of the measured function."""
+    """Return the MLIR module that calls the measured function with the next copy of the inputs.
+
+    Its public function has the name of the measured function."""
     text = "".join(
         f"    %buffer{i} = hal.buffer_view.buffer<%arg{i} : {_VIEW}> : !hal.buffer\n"
         + next_copy(i, operand, f"%buffer{i}")

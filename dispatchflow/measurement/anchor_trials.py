@@ -70,12 +70,16 @@ class AnchorSet:
     ) -> tuple[Moment, dict[str, list[float]]]:
         """Return the machine's speed while a case was measured, and the anchors' times that show it.
 
-        The second result maps each anchor to the times in ns of its blocks after `since`, an earlier result of `marks`.
-        `key` is the key of the case's measurement, and `blocks_ns` are the times of the case's blocks.
+        Args:
+            key: the key of the case's measurement.
+            since: each anchor's number of blocks before the case was measured, from `marks`.
+            blocks_ns: the times of the case's blocks.
 
-        The anchors' times in this session so far are added to the history, unless other programs disturbed them. The
-        history keeps 64 sessions: a disturbed session, perhaps ten times slower than the others, would widen the
-        intervals in the next 63."""
+        Returns:
+            The speed, and anchor → the times of its blocks after `since`, in ns.
+        """
+        # A disturbed session, perhaps ten times slower than the others, would widen the intervals in the next 63: the
+        # history keeps 64 sessions.
         crowded = any(disturbed(trial.disturbed_blocks, len(trial.waits)) for trial in self.trials)
         whole = {} if crowded else {trial.label: trial.blocks_ns for trial in self.trials}
         own = self.records.remembered(self.name)

@@ -79,7 +79,7 @@ def arithmetic(operation: Computation) -> int | None:
 
 
 def is_arithmetic(operation: Computation) -> bool:
-    """Return whether an operation in a dispatch computes new elements."""
+    """Return whether an operation in a dispatch computes, and does not only move, elements."""
     if operation.scalars:
         return any(not scalar.kind.startswith(("linalg.index", "arith.constant")) for scalar in operation.scalars)
     return arithmetic(operation) is None

@@ -132,8 +132,7 @@ def parts_of(store: Store, table: Table) -> list[str]:
 def damage(store: Store, part: Path, found: pa.Table, table: Table = CASES) -> str | None:
     """Return how a Parquet file with the rows `found` differs from the records; None if it does not.
 
-    The rows and the file's digest are compared: other programs also read what the rows do not show, such as statistics.
-    """
+    The file's digest is compared too, because the rows do not show all that other programs read."""
     if (other := parquet.difference(found, store.records.rows_of(table.prefix + part.name), table)) is not None:
         return other
     written = store.records.remembered(_digest_of_part(table, part.name))

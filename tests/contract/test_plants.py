@@ -27,7 +27,7 @@ from dispatchflow.verification.verdict import compare_bits, compare_bounded
 
 
 def variants(name: str) -> list[Operation]:
-    """Return each type of the operation with defaults, and all variants of its first type."""
+    """Return the operation with each type, and with its first type and each value of each option."""
     first = by_name(name)[0]
     return [
         operation

@@ -71,7 +71,7 @@ def test_a_configuration_that_the_compiler_ignores_is_a_failure(
 def test_a_convolution_of_one_image_keeps_its_configuration_in_a_region_only(
     in_region: bool, squares: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Outside of a region, the compiler replaces this op and loses its attribute."""
+    """Without a `flow.dispatch.region`, the compiler replaces the op and loses its configuration."""
     family = TUNINGS["conv_tile_and_decompose"]
     right, tuning = family.lowering, family.expand({})[0]
     monkeypatch.setattr(family, "lowering", lambda *given: replace_struct(right(*given), region=in_region))

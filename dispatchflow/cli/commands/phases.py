@@ -105,7 +105,7 @@ def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _across(asked: CasePhases, other: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield after which phases the modules of two cases differ, and the differences.
+    """Yield texts: the phases after which the modules of two cases differ, then the differences.
 
     Without `from=` and `to=`, only the first difference is shown."""
     known = list(_known(asked))

@@ -35,8 +35,8 @@ class TraceCommand(QueryCommand):
     name = "trace"
     page = "docs/sites-alone.md"
     doc_purpose = (
-        "capture a Tracy trace and show its zones, or write the timeline of one call with out=net.json; "
-        "usage: doit trace CASE [out=FILE] | doit trace -- python x.py | doit trace net.tracy"
+        "trace a case or a program with Tracy, and show the zones; with out=net.json, write a timeline of one call; "
+        "usage: doit trace CASE [out=FILE] | doit trace [out=FILE] -- python x.py | doit trace FILE.tracy"
     )
     groups = ("cases", "run", "top", "format", "out")
 
