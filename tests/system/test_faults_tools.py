@@ -193,7 +193,7 @@ def test_a_benchmark_that_misbehaves_fails_its_case_and_no_other(project: Projec
 
 
 def test_the_embedded_linker_of_the_environment_does_not_reach_the_compiler(project: Project) -> None:
-    """With /bin/true as its linker, the compiler would write an empty executable and exit with 0."""
+    """The compiler would write an empty executable with /bin/true as its linker, and exit with 0."""
     outcome = project.doit("protocol=fast", f"profile:{NEW}", IREE_LLVM_EMBEDDED_LINKER_PATH="/bin/true")
 
     assert outcome.code == 0, str(outcome)
