@@ -241,7 +241,7 @@ def _place(out: Path, made: Bundle, files: Mapping[str, Path], workspace: Worksp
         for name in (*files, *texts):
             (scratch / name).replace(out / name)
     except OSError as error:
-        if error.filename in map(str, files.values()):
+        if isinstance(error, FileNotFoundError) and error.filename in map(str, files.values()):
             facts = {"object": error.filename, "found": error.strerror}
             raise StoreError(
                 "an object of the store cannot be read", facts, "doit store check finds others."
