@@ -1,6 +1,6 @@
-"""Compare two series of block times: how much they differ, and whether this may be due to chance.
+"""Compare two series of block times.
 
-A block is one benchmark process; its time is the mean time of a call."""
+A block is one benchmark process. Its time is the mean time of a call."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from math import exp, log
 from dispatchflow.timing.statistics import interval_rank, median, summary
 
 CONFIDENCE = 0.998
-"""The confidence of the interval of a ratio.
+"""The confidence of a ratio's interval.
 
-With 95 %, five of 100 comparisons of equal code would be called `faster` or `slower`."""
+With 95 %, five of 100 comparisons of equally fast code would report a change."""
 
 MIN_ROUNDS = 10
-"""The fewest rounds for which an interval with confidence `CONFIDENCE` exists.
-
-With this number of rounds, the interval is from the smallest ratio to the largest."""
+"""The fewest rounds for which an interval with confidence `CONFIDENCE` exists."""
 
 MARGIN = 0.01
-"""Two times that differ by less than this fraction count as equal, however certain the difference is."""
+"""The smallest relative difference that counts as faster or slower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ class Comparison:
     ratio: float
     """The candidate's time divided by the baseline's; below 1 the candidate is faster."""
     low: float | None
-    """The lower end of the ratio's interval; `high` is the upper end. None if there are too few rounds."""
+    """The lower end of the ratio's interval. None if there are too few rounds."""
     high: float | None
     rounds: int
     """The number of blocks in the shorter series."""
@@ -55,26 +53,21 @@ def compare(
 ) -> Comparison:
     """Compare two series of block times in ns that were measured in the same rounds.
 
-    Block i of each series was measured in round i. The two blocks of a round were measured in random order, one
-    directly after the other.
+    Block i of each series is from round i. The order of a round's two blocks must be random.
 
-    The ratio is the median of the rounds' ratios. The ends of its interval are two of the sorted ratios, as in
-    `statistics.summary`. The margin is `floor` (a fraction) or 1 %, whichever is larger. The verdict is `same` if the
-    whole interval is inside the margin. It is `faster` or `slower` if the interval excludes 1 and the ratio differs
-    from 1 by at least the margin.
+    The ratio is the median of the rounds' ratios. Two of the sorted ratios are the ends of the ratio's interval.
 
-    Suppose that baseline and candidate are equally fast. The order of a round's two blocks is random, so the round's
-    ratio is as often above 1 as below, whatever the noise is: drift, bursts, two speeds, long tails. By the sign test,
-    at most 2 of 1,000 such comparisons then give `faster` or `slower` (at the default confidence); the margin makes
-    these errors even rarer. With a probability above 98 %, at most one of 100 such comparisons is wrong.
-
-    The random order does not remove an effect that stays with one side in all rounds, such as the memory pages of its
-    copy of a file; `floor` must cover such effects. Choose the number of rounds in advance: a test that is repeated
-    after each round is wrong more often.
+    The margin is the larger of `floor` and 1 %. `floor` is a fraction. The verdict is `same` if the whole interval is
+    within the margin. The verdict is `faster` or `slower` if the interval excludes 1 and the ratio differs from 1 by at
+    least the margin. Otherwise the verdict is `undecided`.
 
     Raises:
         ValueError: there are no rounds, or the series differ in length.
     """
+    # If baseline and candidate are equally fast, a round's ratio is as often above 1 as below, whatever the noise,
+    # because the order is random. By the sign test, at most 2 of 1,000 such comparisons then give `faster` or `slower`.
+    # Choose the number of rounds in advance: a test that is repeated after each round is wrong more often. `floor` must
+    # cover effects that stay with one side, such as the memory pages of its copy of a file.
     if not baseline_ns:
         raise ValueError("no rounds")
     ordered = sorted(log(c / b) for b, c in zip(baseline_ns, candidate_ns, strict=True))
@@ -87,8 +80,8 @@ def compare(
 def compare_apart(baseline_ns: Sequence[float], candidate_ns: Sequence[float], floor: float) -> Comparison:
     """Compare two series of block times in ns that were not measured in the same rounds.
 
-    The ratio is that of the medians; its interval comes from the ends of both medians' intervals. No confidence is
-    guaranteed: `floor` must cover the drift of the machine.
+    A block is one benchmark process. The ratio is that of the medians. No confidence is guaranteed: `floor` must cover
+    the drift of the machine.
 
     Raises:
         ValueError: one side has no blocks.

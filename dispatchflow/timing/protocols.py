@@ -1,6 +1,6 @@
 """Protocols: how long and how often a case is measured.
 
-A protocol that is changed gets a new version number, which changes the keys of measurements."""
+A changed protocol needs a new `version`, because the keys of measurements contain the version."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 class Protocol:
     """The number of blocks that are measured for a case, and their length.
 
-    A block is one benchmark process. A round has one block of each case, in random order, until the case is decided."""
+    A block is one benchmark process. A round has one block of each case."""
 
     name: str
     version: int
     warmup_s: float
     block_s: float
     blocks: int
-    """The number of blocks, fixed in advance: stopping once an interval is narrow makes it too narrow."""
+    """The number of blocks. A number that depends on the results would make intervals too narrow."""
     span_s: float
-    """The shortest time from the first to the last round, so that rounds meet different machine states."""
+    """The shortest time from the first round to the last."""
     budget_s: float
-    """The longest time for all blocks of a case; a slow case gets fewer blocks."""
+    """The longest time for all blocks of a case. A slow case gets fewer blocks."""
 
     @property
     def id(self) -> str:
@@ -51,5 +51,5 @@ PROTOCOLS: dict[str, Protocol] = {
 
 
 def shortened(protocol: Protocol) -> Protocol:
-    """Return the protocol with blocks a quarter as long and without pauses; only tests use it."""
+    """Return a copy of `protocol` for tests, with blocks a quarter as long and without pauses."""
     return replace(protocol, warmup_s=protocol.warmup_s / 4, block_s=protocol.block_s / 4, span_s=0.0)

@@ -1,8 +1,7 @@
-"""Decide whether two runtimes are equally fast on a device, from cases that were measured with both.
+"""Decide whether two versions of the runtime are equally fast on a device.
 
-These cases are called controls; `measurement/controls.py` chooses and measures them. The keys of measurements do not
-contain the runtime's version: a measurement with one runtime is reused with another one if the controls take equally
-long with both (docs/upgrades.md)."""
+A few cases, called controls, are measured with each version. If the versions are equally fast, measurements with the
+old version stay valid (docs/upgrades.md)."""
 
 from __future__ import annotations
 
@@ -18,26 +17,24 @@ from dispatchflow.timing.comparison import Comparison
 
 CONTROLS = 3
 FIRST_ROUNDS, ALL_ROUNDS = 14, 28
-"""A control has `FIRST_ROUNDS` rounds if its verdict is then `same`; otherwise it has `ALL_ROUNDS`.
+"""A control ends after `FIRST_ROUNDS` if its verdict is then `same`. Otherwise it has `ALL_ROUNDS`.
 
-If any control is `faster` or `slower` after `FIRST_ROUNDS`, the rounds of all controls end. This additional test could
-report a false change, so it uses the higher `FIRST_CONFIDENCE`, for which all ratios must be on the same side of 1."""
+If a control is `faster` or `slower` after `FIRST_ROUNDS` at `FIRST_CONFIDENCE`, all controls end."""
 
 FIRST_CONFIDENCE = 0.9998
 
 FLOOR = 0.02
-"""The smallest change that counts, as a fraction.
+"""The smallest relative change that counts.
 
-Smaller changes may come from the memory pages of one runtime's program or the length of its path, which stay the same
-in all rounds."""
+Smaller changes can come from the memory pages of one runtime's program, which stay the same in all rounds."""
 
 UNSOUND = "verification failed: "
-"""The beginning of a control's `failure` if its results are wrong."""
+"""The first words of `Control.failure` if the control's results are wrong."""
 
 FLOOR_APART = 0.1
-"""The smallest change that counts in a comparison with recorded blocks, as a fraction.
+"""The smallest relative change that counts in a comparison with recorded blocks.
 
-It is larger than `FLOOR`, because the machine may have drifted since these blocks were recorded."""
+The machine may have become faster or slower since the blocks were recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +43,17 @@ class Control:
 
     case: str
     together: bool
-    """Whether both runtimes were measured in the same rounds; if not, `old_ns` are recorded blocks."""
+    """Whether both runtimes were measured in the same rounds. If False, `old_ns` are from an earlier run."""
     comparison: Comparison
     failure: str | None
-    """The reason why the new runtime cannot run the case; None if it can."""
+    """The reason why the case fails with the new runtime. None if the case passes."""
     old_ns: tuple[float, ...]
-    """The blocks' times in ns with the old runtime; `new_ns` are the times with the new runtime."""
+    """The mean call times of the benchmark processes with the old runtime, in ns."""
     new_ns: tuple[float, ...]
 
     @property
     def moved(self) -> bool:
-        """Whether the new runtime differs from the old one: it fails, or is faster or slower."""
+        """Whether the case fails, or is faster or slower, with the new runtime."""
         return self.failure is not None or self.comparison.verdict in ("faster", "slower")
 
     @property
@@ -69,7 +66,7 @@ class Judgement:
     """The judgement on two runtimes: whether measurements with one of them are valid for the other."""
 
     old: str
-    """The version of one runtime; `new` is the version of the other."""
+    """The version of the runtime that made the old measurements."""
     new: str
     device: str
     """The device's URI."""
@@ -85,12 +82,12 @@ class Judgement:
 
     @cached_property
     def unknown(self) -> bool:
-        """Whether the machine was too noisy to judge: no control failed, and all comparisons are undecided."""
+        """Whether no control failed and all comparisons are undecided."""
         return not self.moved and all(control.comparison.verdict == "undecided" for control in self.controls)
 
     @cached_property
     def unsound(self) -> bool:
-        """Whether a control's result is wrong with the new runtime; old verdicts then do not count."""
+        """Whether a control's result is wrong with the new runtime."""
         return any((control.failure or "").startswith(UNSOUND) for control in self.controls)
 
     @property
@@ -110,7 +107,7 @@ class Judgement:
 
     @property
     def largest(self) -> Control:
-        """The control with the largest change: first failures, then `faster` and `slower`, then the others."""
+        """The control that changed most. A failure counts more than any ratio."""
         return max(self.controls, key=lambda c: (c.moved, c.failure is not None, abs(log(c.comparison.ratio))))
 
     @property
@@ -119,7 +116,7 @@ class Judgement:
 
     @cached_property
     def text(self) -> str:
-        """The judgement in one line, for users."""
+        """The judgement as one line of text."""
         largest = self.largest
         if self.moved:
             return f"runtime moved: {self.pair}: {largest.case} {largest.change}"
@@ -150,5 +147,5 @@ def _control(fields: dict[str, Any]) -> Control:
 def name(one: str, other: str, device: Mapping[str, Any]) -> str:
     """Return the name under which the judgement on two runtimes is stored.
 
-    `one` and `other` are the digests of the runtimes, in any order; `device` is the device's identity."""
+    `one` and `other` are the runtimes' digests, in any order. `device` is the device's identity."""
     return f"runtimes:{key_of('runtimes', {'runtimes': tuple(sorted((one, other))), 'device': device})}"

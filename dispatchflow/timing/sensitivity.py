@@ -1,10 +1,8 @@
-"""Estimate from earlier runs how strongly a case's time changes when the anchors' time changes.
+"""Estimate how strongly a case's time follows the machine's speed.
 
-Anchors are kernels that never change, so their time shows how fast the machine is. When the anchors take 30 % longer, a
-case that computes also takes 30 % longer, a case that streams memory may take 90 % longer, and another case only 10 %.
-The model for each case is log(time) = level + sensitivity · log(anchors' time) + noise. After few runs the sensitivity
-is uncertain, and its estimate is close to the prior: a distribution of the sensitivities of all cases on the machine.
-"""
+Anchors are kernels that never change, so their time shows the machine's speed. A case has the sensitivity 1 if its time
+changes by the same factor as the anchors' time. The model for each case is log(time) = level + sensitivity ·
+log(anchors' time) + noise."""
 
 from __future__ import annotations
 
@@ -13,12 +11,10 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 Runs = Sequence[tuple[float, float]]
-"""(log of the anchors' time, log of the case's time) for each run, each up to an additive constant."""
+"""(log of the anchors' time, log of the case's time) of each run. Only differences of runs count."""
 
 _LEAST_SD = 0.03
-"""The smallest standard deviation of a run that the regression assumes, even if runs agree better.
-
-Small changes have other causes than large ones, and the anchors have noise too."""
+"""The smallest standard deviation of a run that the regression assumes. The anchors have noise too."""
 
 _PRIOR_CASES = 4
 _ROUNDS = 10
@@ -32,22 +28,20 @@ class Sensitivity:
     sd: float = 0.4
     """The standard deviation of the sensitivity."""
     case_sd: float = 0.01
-    """The standard deviation of the noise between runs, with `freedom` degrees of freedom."""
+    """The standard deviation of the noise between runs. `freedom` has its degrees of freedom."""
     freedom: float = 4.0
     unusual: float = 0.0
-    """The noise of the last run: the deviation of its log(time) from the model."""
+    """The deviation of the last run's log(time) from the model."""
 
     @property
     def _weight(self) -> float:
-        """The weight of this estimate as a prior: that of runs with an equal sum of squared deviations.
-
-        The deviations are those of log(anchors' time) from its mean."""
+        """The sum of squared deviations of log(anchors' time) in runs that weigh as much as this prior."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:
-        """Return the posterior after these runs, with this estimate as the prior.
+        """Return the estimate after `runs`, with this estimate as the prior.
 
-        The regression has conjugate priors (normal, inverse gamma), and no prior on the level."""
+        The method is Bayesian linear regression with a normal-inverse-gamma prior, and no prior on the level."""
         dx, dy = _apart([x for x, _ in runs]), _apart([y for _, y in runs])
         freedom = self.freedom + max(0, len(runs) - 1)
         weight = self._weight
@@ -59,16 +53,14 @@ class Sensitivity:
 
 
 PRIOR = Sensitivity()
-"""The prior on a machine where no case has been measured twice, found on two virtual machines.
-
-docs/measurement.md has the measurements."""
+"""The prior on a machine where no case was measured twice (docs/measurement.md)."""
 
 
 def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
-    """Return the distribution of the sensitivities of these cases, to use as a prior (empirical Bayes).
+    """Return the distribution of the sensitivities of `cases`, to use as a prior (empirical Bayes).
 
-    `first` is the prior without any cases; it counts as much as `_PRIOR_CASES` cases. A case is left out if the
-    anchors' times hardly differ between its runs."""
+    `first` is the prior without any cases. Cases are left out if the anchors' times hardly differ between their runs.
+    """
     known = [runs for runs in cases if sum(x * x for x in _apart([x for x, _ in runs])) > first._weight]
     found = first
     for _ in range(_ROUNDS if known else 0):
@@ -83,7 +75,7 @@ def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
 
 
 class Felt:
-    """The sensitivity of each case; a case is identified by the key of its measurements.
+    """The sensitivities of cases. A case is identified by the key of its measurements.
 
     `measured` yields (key, log(anchors' time), log(case's time)) for each measurement."""
 
@@ -94,7 +86,7 @@ class Felt:
         self._prior = prior(self._runs.values(), first)
 
     def by(self, key: str, now: tuple[float, float] | None = None) -> Sensitivity:
-        """Return the estimate for the case with this `key`, from its earlier runs and its current run, `now`.
+        """Return the estimate for the case with this `key`, from its earlier runs and its current run `now`.
 
         `now` is a pair as in `Runs`, or None."""
         earlier = self._runs.get(key, [])

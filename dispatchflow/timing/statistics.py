@@ -1,6 +1,6 @@
-"""Compute the median of block times and its interval, and decide whether the blocks are too noisy.
+"""Compute the median of block times and its interval.
 
-A block is one benchmark process; its time is the mean time of a call."""
+A block is one benchmark process. Its time is the mean time of a call."""
 
 from __future__ import annotations
 
@@ -14,42 +14,39 @@ from dispatchflow.timing.protocols import Protocol
 
 CONFIDENCE = 0.95
 Z = 1.96
-"""Half the width of a normal distribution's 95 % interval, in standard deviations."""
+"""The half-width of a normal distribution's 95 % interval, in standard deviations."""
 
 NOISY = 0.05
-"""The default relative half-width of the interval above which a measurement is too noisy."""
+"""The default limit for the half-width of the median's interval, as a fraction of the median."""
 
 LONGEST_WAIT = 0.02
-"""The longest wait of an undisturbed block for a CPU, as a fraction of its process's wall time.
+"""The longest wait of an undisturbed process for a CPU, as a fraction of the wall time.
 
-It is about 3 ms, one time slice of the scheduler. A process that shares a CPU with another busy program waits for half
-of its time."""
+2 % are about 3 ms, one time slice of the scheduler."""
 
 _MOST_CORRELATED = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Statistics of a case's block times, in ns."""
+    """Statistics of a case's mean call times, in ns. Each benchmark process gives one mean."""
 
     median_ns: float
     min_ns: float
     ci_low_ns: float | None
-    """The lower end of the median's 95 % interval; `ci_high_ns` is the upper end.
-
-    Both are None for fewer than six blocks."""
+    """The lower end of the median's 95 % interval. None for fewer than six benchmark processes."""
     ci_high_ns: float | None
 
     @property
     def half_width(self) -> float | None:
-        """Half of the interval's width, divided by the median; None if there is no interval."""
+        """Half of the interval's width, divided by the median. None if there is no interval."""
         if self.ci_low_ns is None or self.ci_high_ns is None:
             return None
         return (self.ci_high_ns - self.ci_low_ns) / 2 / self.median_ns
 
     @property
     def log_half_width(self) -> float | None:
-        """Half of the width of the interval of log(time); None if there is no interval."""
+        """Half of the width of the interval of log(time). None if there is no interval."""
         if self.ci_low_ns is None or self.ci_high_ns is None:
             return None
         return log(self.ci_high_ns / self.ci_low_ns) / 2
@@ -58,13 +55,13 @@ class Summary:
 def summary(blocks_ns: Sequence[float]) -> Summary:
     """Compute the median, the minimum and the interval of the median.
 
-    The ends of the interval are two of the sorted blocks, so no distribution is assumed and no block is dropped. The
-    interval is widened if successive blocks are correlated (`widening`), so `blocks_ns` must be in the order of
-    measurement.
+    Each of `blocks_ns` is the mean call time of one benchmark process. The times must be in the order of measurement,
+    because correlation of successive times widens the interval.
 
     Raises:
         ValueError: there are no blocks.
     """
+    # The ends of the interval are two of the sorted blocks, so no distribution is assumed and no block is dropped.
     if not blocks_ns:
         raise ValueError("no blocks")
     ordered, count = sorted(blocks_ns), len(blocks_ns)
@@ -77,20 +74,18 @@ def summary(blocks_ns: Sequence[float]) -> Summary:
 
 
 def median(values: Iterable[float]) -> float:
-    """Return the median of at least one value.
-
-    Python's `statistics` is not used, because its import of `fractions` and `decimal` would slow every run."""
+    """Return the median of at least one value."""
+    # Python's `statistics` is not used, because its import of `fractions` and `decimal` would slow every run.
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def widening(blocks_ns: Sequence[float]) -> float:
-    """Return the factor by which an interval is widened because successive blocks are correlated.
+    """Return the factor by which the correlation of successive blocks widens an interval.
 
-    The factor is sqrt((1 + r) / (1 - r)), as for the mean of a first-order autoregressive series, where r is the
-    correlation of successive blocks' log(time). It is 1 if r is within its standard error of 0. The bias of r, (1 + 3
-    r) / n for n blocks, is corrected (Kendall 1954), and r is limited to 0.9."""
+    The factor is sqrt((1 + r) / (1 - r)), where r is the correlation of successive blocks' log(time). The factor is 1
+    if r is within its standard error of 0. The bias of r is corrected as in Kendall 1954."""
     logs = [log(ns) for ns in blocks_ns]
     count, mean = len(logs), sum(logs) / len(logs)
     apart = [value - mean for value in logs]
@@ -106,10 +101,10 @@ def widening(blocks_ns: Sequence[float]) -> float:
 
 @lru_cache
 def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
-    """Return the 0-based rank r of the median's interval; None if no interval has this confidence.
+    """Return the rank r for which the sorted values x_r and x_(count-1-r) enclose the median.
 
-    The interval is [x_r, x_(count-1-r)] of the sorted values, the narrowest symmetric interval with at least this
-    confidence: P(median < x_r) = P(Binomial(count, 1/2) ≤ r) (David & Nagaraja, Order Statistics, 7.1)."""
+    Ranks begin with 0. The interval is the narrowest one with at least this `confidence`. The result is None if there
+    is no such interval. Source: David & Nagaraja, Order Statistics, 7.1."""
     best, below = None, 0.0
     for rank in range(count // 2):
         below += comb(count, rank) * 0.5**count
@@ -122,10 +117,10 @@ def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
 def at_confidence(interval_ns: Sequence[float], blocks: int, confidence: float) -> tuple[float, float]:
     """Convert a 95 % interval (low, middle, high) to the ends of an interval of a higher confidence.
 
-    In logarithms, the new interval is symmetric about the middle. Its half-width is that of the old interval's farther
-    end, times the ratio of Student's t quantiles with `blocks` - 1 degrees of freedom. This assumes a distribution of
-    log(time): two of nine blocks enclose no interval of 99.9 %. docs/measurement.md shows how often such intervals
-    contain the true value."""
+    The new interval is symmetric in logarithms. Its half-width grows with the quantile of Student's t for `blocks` - 1
+    degrees of freedom."""
+    # A distribution of log(time) is assumed, because two of nine blocks enclose no interval of 99.9 %.
+    # docs/measurement.md shows how often such intervals contain the true value.
     low_ns, middle_ns, high_ns = interval_ns
     further = max(log(high_ns / middle_ns), log(middle_ns / low_ns))
     freedom = blocks - 1
@@ -146,9 +141,7 @@ def student_quantile(confidence: float, freedom: int) -> float:
 
 
 def _student(t: float, freedom: int) -> float:
-    """Return P(|T| ≤ t), in closed form for integer degrees of freedom.
-
-    Source: Abramowitz & Stegun, 26.7.3 and 26.7.4."""
+    """Return P(|T| ≤ t) for Student's T. Source: Abramowitz & Stegun, 26.7.3 and 26.7.4."""
     angle, odd = atan(t / sqrt(freedom)), freedom % 2
     term = cos(angle) if odd else 1.0
     total = term if freedom > 1 else 0.0
@@ -160,25 +153,25 @@ def _student(t: float, freedom: int) -> float:
 
 
 def waited_too_long(waited: float | None) -> bool:
-    """Return whether a block was disturbed by other programs.
+    """Return whether other programs disturbed a benchmark process.
 
-    `waited` is the fraction of wall time that a thread of the block waited for a CPU; None if unknown."""
+    `waited` is the fraction of wall time that the process waited for a CPU. None means unknown."""
     return waited is not None and waited > LONGEST_WAIT
 
 
 def disturbed(blocks: int, count: int) -> bool:
-    """Return whether more than a quarter of a measurement's blocks were disturbed.
+    """Return whether more than a quarter of `count` benchmark processes were disturbed.
 
-    `blocks` is the number of disturbed blocks, and `count` the number of all blocks."""
+    `blocks` is the number of disturbed processes."""
     return blocks > count / 4
 
 
 def decided(count: int, spent_s: float, protocol: Protocol) -> bool:
-    """Return whether a case has all blocks of the protocol, or its time budget is spent."""
+    """Return whether `count` benchmark processes are enough for `protocol`, or its time budget is spent."""
     return count >= protocol.blocks or (count > 0 and spent_s >= protocol.budget_s)
 
 
 def noisy(blocks_ns: Sequence[float], limit: float = NOISY) -> bool:
-    """Return whether the median is too uncertain: its interval is missing, or wider than ± `limit`."""
+    """Return whether the median's interval is missing, or wider than ± `limit` of the median."""
     half_width = summary(blocks_ns).half_width
     return half_width is None or half_width > limit
