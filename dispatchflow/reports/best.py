@@ -37,11 +37,9 @@ _WITHIN_PLACES = ("file", "program_digest", "data_digest", "toolchain_version")
 
 
 def newest(rows: Iterable[Row]) -> list[Row]:
-    """Return the last row for each combination of case, protocol, host and file; `rows` are oldest first.
+    """Return the last row for each combination of case, protocol, host and file.
 
-    The result is in the order in which the combinations first occur. If the last row has the status `no device`, the
-    newest earlier row of the same code with another status replaces it, because the earlier result is still valid.
-    """
+    `rows` are oldest first. If the last row has the status `no device`, an earlier row of the same code replaces it."""
     found: dict[tuple[Any, ...], Row] = {}
     told: dict[tuple[Any, ...], Row] = {}
     for row in rows:
@@ -54,10 +52,9 @@ def newest(rows: Iterable[Row]) -> list[Row]:
 
 
 def columns(found: Iterable[Row]) -> tuple[str, ...]:
-    """Return the columns to show: those of `COLUMNS` that are useful to distinguish these rows.
+    """Return those of `COLUMNS` that help to distinguish the rows `found`.
 
-    `protocol` and `host` are left out if they are equal in all rows, `flags` if no row has any. The file, the digests
-    and the toolchain's version are left out if they are equal in all rows with the same place and provider."""
+    For example, `host` is left out if all rows have the same host."""
     rows, values = list(found), dict[Any, set[Any]]()
     for row in rows:
         for name in _OF_PLACES:
@@ -73,10 +70,9 @@ def columns(found: Iterable[Row]) -> tuple[str, ...]:
 def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) -> list[dict[str, Any]]:
     """Return the fastest correct rows of each (shape, target, threads, cache, protocol, host, provider).
 
-    `wanted` selects rows; the result has each selected row for which no other selected row is certainly faster
-    (`comparability.unbeaten`). Each row gets a `speedup` over the row with the default configuration, which need not be
-    selected. The speed-up is None if the default is not correct or was not measured in the same rounds. Rows are
-    grouped by shape, within a shape by target, and so on; groups are in the order of their first occurrence."""
+    `wanted` selects rows. A selected row is returned unless another selected row is certainly faster. Each row gets a
+    `speedup` over the row with the default configuration. The speed-up is None if the default is not correct or was not
+    measured in the same rounds."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in filter(right, providers.compared(newest(rows))):
         groups.setdefault((*place(row), provider(row)), []).append(row)
@@ -100,7 +96,7 @@ def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) 
 def _without_duplicates(rows: Iterable[Row]) -> list[Row]:
     """Return rows without those that have the same tuning, flags and measurement as an earlier row.
 
-    For example, a case with `threads=all` and one whose threads are the number of cores share a measurement."""
+    For example, `threads=all` and `threads=8` share a measurement on a machine with eight cores."""
     kept: dict[Any, Row] = {}
     for row in rows:
         key = row.get("measurement_key") or row["case"]
@@ -117,7 +113,7 @@ def _is_default(row: Row) -> bool:
 
 
 def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
-    """Explain ties, incomparable rows, and empty cells in a result of `best`; return a line per reason.
+    """Explain ties, incomparable rows and empty cells; return one line per reason.
 
     `found` is the result of `best` for `rows`."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
@@ -144,9 +140,9 @@ def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
 
 
 def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
-    """Return a list of at most one line, about rows that only an older verification passed.
+    """Return at most one line, about rows that only an older verification passed.
 
-    The line begins with the text `said`, and ends with a command that verifies the rows again."""
+    The line begins with `said`, and ends with a command that verifies the rows again."""
     names = list(dict.fromkeys(row["case"] for row in rows if outdated(row)))
     if not names:
         return []
@@ -156,5 +152,4 @@ def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
 
 
 def _prefixes(place: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """Return all prefixes of `place`: (shape,), (shape, target), …, `place`."""
     return [place[: n + 1] for n in range(len(place))]

@@ -19,10 +19,9 @@ _FIRST = 6
 
 
 def table(results: Sequence[CallResult]) -> str:
-    """Return a table with a line for each result: type, statistics, first values in row-major order.
+    """Return a table with a line for each result: type, statistics, first values.
 
-    The columns `finite` and `zeros` count elements; `min`, `max` and `mean` are computed from the finite elements.
-    Elements of an unknown type are shown as bytes, in hexadecimal."""
+    `min`, `max` and `mean` are computed from the finite elements. Elements of an unknown type are shown as bytes."""
     lines = [_COLUMNS, *((str(index), each.type, *_cells(each)) for index, each in enumerate(results))]
     return aligned(lines, _RIGHT)
 
@@ -47,7 +46,7 @@ def _none(count: int) -> tuple[str, ...]:
 
 
 def _wide(flat: Array) -> Array:
-    """Convert numbers to a type with which numpy can compute: f32 has all values of ml_dtypes' floats."""
+    # numpy cannot compute with ml_dtypes' floats; f32 has all their values.
     return flat if flat.dtype.kind in "biuf" else flat.astype(np.float32)
 
 

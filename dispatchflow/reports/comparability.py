@@ -1,10 +1,8 @@
-"""Decide which rows may be compared, and which is faster; docs/results.md explains it for users.
+"""Decide which rows may be compared, and which is faster (docs/results.md).
 
-Two rows can be compared if they computed the same program on the same inputs, with the same target, threads, cache and
-protocol, on one machine; two rows of IREE also need one toolchain. The ratio of their medians is meaningful only if
-they were measured in the same rounds, where drift affects both equally. For rows of different rounds, this module only
-decides which is faster, from the intervals in which the times of another session are expected.
-"""
+Comparable rows have the same program, inputs, target, threads, cache, protocol and machine. Two rows of IREE also need
+the same toolchain. The ratio of two medians counts only if the rows were measured in the same rounds. For rows of
+different rounds, only the intervals are compared."""
 
 from __future__ import annotations
 
@@ -27,15 +25,14 @@ _QUESTION: dict[str, Callable[[Row], Any]] = {
     "other inputs": lambda row: row.get("data_digest"),
     "another toolchain": lambda row: maker(row),
 }
-"""Name of a difference → function that returns the property in which two rows of a place must agree."""
+"""Name of a difference → function that returns the property in which two rows must agree."""
 
 OTHER_ROUNDS = "other rounds"
 
 
 def place(row: Row) -> tuple[Any, ...]:
-    """Return (shape, target, threads, protocol, host, cache) of a row; rows are compared within a place.
-
-    Rows in old Parquet files have no column `cache`; they count as hot."""
+    """Return (shape, target, threads, protocol, host, cache) of a row."""
+    # Rows in old Parquet files have no column `cache`. They count as hot.
     return (*(row.get(name) for name in _PLACE), row.get("cache") or HOT)
 
 
@@ -51,7 +48,7 @@ def maker(row: Row) -> tuple[Any, ...]:
 
 
 def believed(row: Row) -> bool:
-    """Return whether a row has a credible time: it has a median, and the status `measured` or `noisy`."""
+    """Return whether a row has a median, and the status `measured` or `noisy`."""
     return row["status"] in ("measured", "noisy") and bool(row["median_ns"])
 
 
@@ -61,16 +58,15 @@ def right(row: Row) -> bool:
 
 
 def outdated(row: Row) -> bool:
-    """Return whether a row passed only an older version of the verification, which found fewer errors.
-
-    The oldest rows have no version."""
+    """Return whether a row passed only an older version of the verification."""
+    # The oldest rows have no version.
     return row["verification"] in PASSED and (row.get("verification_version") or 0) < VERIFICATION
 
 
 def obstacle(one: Row, other: Row) -> str | None:
-    """Return why the times of two rows cannot be compared; None if they can.
+    """Return why the times of two rows cannot be compared, such as `another toolchain`; None if they can.
 
-    Both rows must have the same `place`. The reason is the property of `other` that differs: "another toolchain"."""
+    The two rows must have the same `place`."""
     same_provider = provider(one) == provider(other)
     for why, of in _QUESTION.items():
         if (same_provider or why != "another toolchain") and of(one) != of(other):
@@ -81,16 +77,12 @@ def obstacle(one: Row, other: Row) -> str | None:
 def unbeaten(rows: Iterable[Row]) -> list[Row]:
     """Return the rows for which no other comparable row is certainly faster, the fastest median first.
 
-    A row is certainly faster than another if the intervals of their medians do not overlap. For rows of the same rounds
-    these are the intervals within the session (`ci_…`). For rows of different rounds, wider intervals are compared:
-    those in which another session's median is expected (`later_…`), and those of the medians after a correction for the
-    machine's speed (`anchored_…`). The corrected medians are compared only if both corrections use the same reference
-    times. A row without an interval is neither faster nor slower.
-
-    The more intervals are compared, the wider each is made (Bonferroni correction). If all rows are equally fast, a
-    call then wrongly drops a row with a probability of at most 5 %. Without the correction, most calls with 50 such
-    rows would drop one.
-    """
+    A row is certainly faster than another row if the intervals of their medians do not overlap. The intervals are
+    widened for the number of comparisons (Bonferroni correction). If all rows are equally fast, a call drops a row with
+    a probability of at most 5 %."""
+    # Rows of the same rounds have the intervals within the session (`ci_…`). Rows of different rounds have wider ones,
+    # for another session (`later_…`), and those after a correction for the machine's speed (`anchored_…`). A row
+    # without an interval is neither faster nor slower.
     members = [(row, list(_intervals(row))) for row in rows]
     confidence = 1 - (1 - CONFIDENCE) / max(1, sum(len(intervals) for _, intervals in members))
     lowest, lows = dict[Any, float](), list[tuple[Row, list[tuple[Any, float]]]]()
@@ -105,10 +97,10 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
 
 
 def _intervals(row: Row) -> Iterable[tuple[Any, float, float, float]]:
-    """Yield the 95 % intervals of a row's median as (group, low, middle, high); times are in ns.
+    """Yield the 95 % intervals of a row's median as (group, low, middle, high), in ns.
 
-    Intervals of two rows can be compared only if their groups are equal. If too many blocks of a row waited for a CPU,
-    the row has no intervals, because its blocks may agree on a wrong time."""
+    Only intervals of equal groups can be compared."""
+    # If too many blocks waited for a CPU, the blocks may agree on a wrong time.
     if disturbed(row.get("disturbed_blocks") or 0, len(row.get("blocks_ns") or ())):
         return
     question = (place(row), provider(row), *(of(row) for of in _QUESTION.values()))

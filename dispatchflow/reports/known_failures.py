@@ -30,19 +30,18 @@ _Kind = tuple[str, str, str]
 def entries(
     failed: Sequence[CaseState], toolchain: str, old: Sequence[KnownFailure], selected: Sequence[CaseState]
 ) -> tuple[str, int]:
-    """Return a pair: a TOML text with entries, and how many cases of old entries are kept in it.
+    """Return a TOML text with an entry for each kind of failure, and how many old cases it keeps.
 
-    The text has an entry for each kind of failure; an entry lists the cases that have it. It covers the release
-    `toolchain` and later ones, but not older ones: if a case passed with a covered release, its failure is reported as
-    a regression. If `toolchain` is a date, or another text that is no version, an entry covers all releases.
+    An entry covers the release `toolchain` and later ones. If `toolchain` is a date or another text, an entry covers
+    all releases.
 
     Args:
         failed: the cases to write entries for.
-        toolchain: the release with which they failed, such as `3.12.0`.
-        old: the entries of the file that the text replaces. A case of an entry is kept if it is not selected, or if it
-            neither failed nor passed the entry's stage.
+        toolchain: the release with which the cases failed, such as `3.12.0`.
+        old: the entries of the file that the text replaces; a case of an entry is kept unless it was tried again.
         selected: all selected cases.
     """
+    # Older releases are not covered: if a case passed with a covered release, its failure is reported as a regression.
     bounds = _bounds(toolchain)
     now: dict[str, _Kind] = {}
     reasons = {_kind_of(entry): entry.reason for entry in old}
@@ -82,7 +81,7 @@ def _entry(common: _Kind, names: Iterable[str], reason: str) -> Iterator[str]:
 
 
 def _bounds(toolchain: str) -> str:
-    """Return the bounds that hold for a release and later ones; none for a date or another text."""
+    """Return bounds such as `>=3.12.0`. A date or another text has none."""
     named = version_of(toolchain)
     return f">={'.'.join(map(str, named))}" if (2,) < named < (999,) else ""
 
@@ -97,15 +96,16 @@ def _names(entry: KnownFailure) -> tuple[str, ...]:
 
 
 def _tried(chain: CaseState | None, stage: str) -> bool:
-    """Return whether a case, if it is selected, failed or passed the stage."""
     return chain is not None and (chain.failure is not None or chain.made(stage))
 
 
 def old_entries(text: str, path: PurePath) -> list[KnownFailure]:
-    """Return the entries of a file that was written before; `path` is its path, for messages.
+    """Return the entries in `text`, the content of a file that `doit known write=` wrote.
+
+    `path` is only named in messages.
 
     Raises:
-        SpecError: the file has something else, which would be lost if the file were written again.
+        SpecError: the text has something else, which would be lost if the file were written again.
     """
     other = f"write={path} has something else in it"
     if not text.startswith(HEAD):
@@ -122,10 +122,9 @@ def old_entries(text: str, path: PurePath) -> list[KnownFailure]:
 
 
 def pattern(reason: str) -> str:
-    """Return a regular expression that matches a reason, whatever SSA values and numbers are in it.
+    """Return a regular expression that matches `reason` with any SSA values and numbers.
 
-    The pattern of one wrong element matches several wrong elements too, and the reverse. If the text before the first
-    SSA value is long enough to identify the error, the expression ends there."""
+    The expression ends before the first SSA value if the text before identifies the error."""
     text = naming(reason)
     parts = ([_escaped(each) for each in NUMBER.split(part)] for part in VALUE.split(text))
     return COUNTED.sub(r"\1s?\2 (is|are) wrong", ".*".join(r"[-+.,\w]+".join(part) for part in parts))
@@ -141,5 +140,5 @@ def _exact(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    """Return a text as a TOML string, in quotes."""
+    # TOML does not allow the character DEL in a string; JSON does.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

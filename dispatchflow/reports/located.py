@@ -1,4 +1,4 @@
-"""Show which sites (places that launch a dispatch) of a program give wrong results."""
+"""Show which sites of a program give wrong results. A site is a place that launches a dispatch."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dispatchflow.reports.table import aligned
 
 
 def report(found: Located, extract: Sequence[str]) -> str:
-    """Return the text: conclusion, first wrong site with its source operations, and table of all sites.
+    """Return a text: the conclusion, the first wrong site, and a table of all sites.
 
-    `extract` are the arguments of `doit extract` for the same case, without `sites=` and `out=`."""
+    `extract` has the arguments of `doit extract` for the same case, without `sites=` and `out=`."""
     return "\n".join(_lines(found, extract))
 
 

@@ -9,13 +9,13 @@ _TICKS_PER_S = 100  # USER_HZ, the unit of /proc/stat
 _STOLEN_TICKS = 10
 _SLOWER, _APART = 1.03, 0.03
 _OTHERS = 1.0
-"""The load average may exceed the number of threads by this much before it is reported.
+"""The excess of the load average over the number of threads that is still normal.
 
-This run's own compiles cause some load."""
+Compiles of this run cause some load."""
 
 
 def conditions(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return one line that explains noisy rows of this run; None if no recorded condition explains them."""
+    """Return one line that explains noisy rows of this run; None if nothing explains them."""
     found = list(_conditions(rows))
     return f"during these measurements: {'; '.join(found)}" if found else None
 

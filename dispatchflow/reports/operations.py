@@ -55,9 +55,8 @@ def _section(cls: type[Operation]) -> Iterator[str]:
 
 
 def _shape(cls: type[Operation], index: int) -> str:
-    """Return an operand's shape as names of dims, such as `mxk`.
-
-    The operation is made with a unique size for each dim, so that each size in the operand's type identifies a dim."""
+    """Return an operand's shape as names of dims, such as `mxk`."""
+    # Each dim has a unique size, so that a size in the operand's type identifies a dim.
     sizes = {101 + 2 * i: dim for i, dim in enumerate(cls.dims)}
     shape = cls.make(list(sizes)).operands()[index].type.shape
     return "x".join(sizes.get(size, str(size)) for size in shape)
@@ -71,7 +70,7 @@ def _verified(cls: type[Operation]) -> str:
 
 
 def _providers(cls: type[Operation]) -> str:
-    """Return the providers that compute an operation, each with the reason why it skips some variants."""
+    """Return the providers of an operation, each with the reasons why it does not compute some variants."""
     found = [IREE]
     for library in LIBRARIES.values():
         if library.computes is not Kind.OPERATIONS:
@@ -84,7 +83,7 @@ def _providers(cls: type[Operation]) -> str:
 
 
 def _variants(cls: type[Operation]) -> Iterator[Operation]:
-    """Yield variants of an operation: with each signature, and with each value of each option.
+    """Yield an operation with each signature, and with each value of each option.
 
     Only one option at a time has a value other than its default. Options that are ranges of integers are left out."""
     for word in cls.signatures:

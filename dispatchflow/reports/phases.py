@@ -25,7 +25,7 @@ def listing(sizes: Mapping[Phase, int], paths: Mapping[Phase, str]) -> str:
 
 
 def comparison(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequence[str]]) -> str:
-    """Return a table of phases: whether two cases' modules after a phase are equal, and their line counts."""
+    """Return a table that shows after which phases the modules of two cases differ."""
     lines = [["phase", "", "", "lines", "with"]]
     others = {phase.name: text for phase, text in other.items()}
     for phase, text in one.items():
@@ -44,7 +44,7 @@ def first(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequence[str
 
 
 def difference(one: Sequence[str], other: Sequence[str], names: tuple[str, str]) -> str:
-    """Return the unified diff of two modules in normal form, long lines cut; empty if they are equal."""
+    """Return the unified diff of two modules, with long lines cut; no text if the modules are equal."""
     return "\n".join(_cut(line) for line in _unified(one, other, names))
 
 

@@ -12,10 +12,10 @@ COLUMN = "percent_of_best_provider"
 
 
 def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return the rows with a cell `COLUMN`: the fastest comparable row's time in percent of the row's.
+    """Return the rows with a cell `COLUMN`: the fastest comparable time in percent of the row's time.
 
-    The value is 100 for the fastest row itself, and 50 for a row that takes twice as long. It is None if the row is not
-    correct, or if all rows comparable with it have one provider."""
+    The cell is 100 for the fastest row, and 50 for a row that takes twice as long. The cell is None if the row is not
+    correct, or if no other provider has a comparable row."""
     shown = list(rows)
     fastest: dict[tuple[Any, ...], dict[tuple[Any, ...], Row]] = {}
     for row in filter(_has_rounds, shown):
@@ -37,10 +37,10 @@ def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def notes(shown: Iterable[Row], rows: Iterable[Row]) -> list[str]:
-    """Explain why the cell in `COLUMN` is empty in rows that have rivals; return one line per reason.
+    """Return one line per reason why the cell `COLUMN` is empty in the rows `shown`.
 
-    A rival of a correct row is a correct row of another provider with the same `place` (shape, target, …). Only the
-    rows `shown` are explained; `rows` are all rows with which they were compared."""
+    A row is explained only if another provider has a correct row with the same `place`. `rows` are all rows that were
+    compared."""
     others: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in filter(right, rows):
         others.setdefault(place(row), {})[provider(row)] = row
@@ -54,7 +54,9 @@ def notes(shown: Iterable[Row], rows: Iterable[Row]) -> list[str]:
 
 
 def empty(column: str, reasons: Mapping[str, Sequence[Row]]) -> list[str]:
-    """Return one line per reason why cells in `column` are empty; `reasons` is reason → rows."""
+    """Return one line per reason why cells in `column` are empty.
+
+    `reasons` is reason → rows."""
     return [
         f"{column} is empty: {why} ({units.count(len(rows), 'row')}, such as {rows[0]['case']})"
         for why, rows in reasons.items()

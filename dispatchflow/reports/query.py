@@ -17,7 +17,7 @@ from dispatchflow.results import parquet
 from dispatchflow.stages import STAGES
 
 _BETWEEN_SESSIONS = {"median_ns": ("anchored_median_ns", "anchored_low_ns", "anchored_high_ns", "session_factor")}
-"""Column → columns that follow it in a table with rows of several sessions."""
+"""Column → columns that follow this column in a table with rows of several sessions."""
 
 _OUTDATED = "(outdated)"
 
@@ -40,14 +40,14 @@ _REPORT_COLUMNS = (
 
 
 def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastest: bool) -> str:
-    """Return the text of `doit report`, or of `doit best` if `fastest` is true, from Parquet files only.
+    """Return the text of `doit report`, or of `doit best` if `fastest` is true.
 
-    `values` are the command line's variables, `words` its patterns of cases.
+    `folder` has the Parquet files. `values` are the command line's variables. `words` are patterns of cases' names.
 
     Raises:
         SpecError: a column is unknown.
         NothingMatched: no row matches, or for `doit best` no matching row is correct.
-        StoreError: a part cannot be read.
+        StoreError: a Parquet file cannot be read.
     """
     rows: Sequence[Mapping[str, Any]] = _read(folder)
     rows = rows if values.get("history") else best_report.newest(rows)
@@ -94,9 +94,9 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
 
 
 def formatted(rows: Sequence[Mapping[str, Any]], values: Mapping[str, Any], known: Sequence[str]) -> str:
-    """Sort and format rows as the command line's variables, `values`, request; return the text.
+    """Sort and format rows as the command line's variables `values` request; return the text.
 
-    The rows need not come from Parquet files. Without the variable `columns`, all `known` columns are shown.
+    Without the variable `columns`, all `known` columns are shown.
 
     Raises:
         SpecError: a column is unknown.
@@ -115,8 +115,7 @@ def _no_rows(
 ) -> NothingMatched:
     """Return the error for a selection without rows.
 
-    `words` and `tags` have only those words and tags of the command line that match no row. If both are empty, each
-    word and tag matches some row, but no row matches all of them."""
+    `words` and `tags` are only those that match no row by themselves."""
     if not rows:
         return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
     names = sorted({row["case"] for row in rows})
@@ -130,9 +129,7 @@ def _no_rows(
 
 
 def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
-    """Return the error of `doit best` if no selected row has a correct result and a credible time.
-
-    The error quotes the first row's verdict if its time is credible, else its `reason`."""
+    """Return the error of `doit best` if no selected row has a correct result and a credible time."""
     states = Counter(f"{row['status']} ({row['verification']})" for row in rows)
     facts: dict[str, object] = {"rows": ", ".join(f"{count} {state}" for state, count in states.most_common())}
     reason = rows[0]["verification"] if believed(rows[0]) else rows[0]["reason"]
@@ -172,7 +169,7 @@ def _check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
 
 
 def _sorted(rows: Sequence[Mapping[str, Any]], by: str | None) -> list[Mapping[str, Any]]:
-    """Return rows sorted by a column, descending for `-column`; rows without a value are always last."""
+    """Return rows sorted by the column `by`, descending for `-column`. Rows without a value are last."""
     if by is None:
         return list(rows)
     column = by.lstrip("-")

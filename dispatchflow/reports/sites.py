@@ -1,6 +1,4 @@
-"""Format the sites of a program and their times as rows and as tables, with remarks below.
-
-A site is a place of the program that launches a dispatch."""
+"""Format the sites of a program and their times as rows and as tables, with remarks below."""
 
 from __future__ import annotations
 
@@ -17,24 +15,24 @@ from dispatchflow.results import site_rows
 from dispatchflow.results.roofline import roofline
 
 Ceilings = tuple[float | None, float | None]
-"""The highest flops per s and bytes per s of this machine; each is None if it is unknown."""
+"""The highest flops per s and bytes per s of this machine. Each is None if it is unknown."""
 
 COLUMNS = tuple(site_rows.OF_SITE)
 """The columns of `rows`."""
 
 
 class Alone(NamedTuple):
-    """The time of one execution of a site by itself, measured in a case of the site's extracted module."""
+    """The time of one execution of a site by itself, measured in a module extracted from the program."""
 
     case: str
     median_ns: float
     low_ns: float | None
     high_ns: float | None
-    """`low_ns` and `high_ns` are the interval for a comparison with other sessions; None if unknown."""
+    """The upper end of the interval for a comparison with other sessions. None if unknown."""
     configuration: str | None = None
-    """The configuration that the compiler applied to the module's only dispatch; None if it has several."""
+    """The configuration that the compiler applied to the module's only dispatch. None if it has several."""
     cold_ns: float | None = None
-    """The median time with cold inputs; None if it was not measured."""
+    """The median time with inputs that are in no cache. None if it was not measured."""
 
 
 _HEADER = ["site", "calls", "median", "±", "share", "GFLOP/s", "GB/s", "peak", "kernel", "operations"]
@@ -42,7 +40,7 @@ _RIGHT = [True] * 7 + [False] * 3
 _DEPARTURES = 8
 _DOUBTS = {"data flow": " (by data flow)", "launch": " (by its launch)"}
 PART_COLUMNS = ("case", "part", "sites", "executions", "median_ns", "ci_low_ns", "ci_high_ns", "share")
-"""The columns of `part_rows`, which mean the same as those of sites."""
+"""The columns of `part_rows`."""
 _PART_HEADER, _PART_RIGHT = ["part", "sites", "calls", "median", "±", "share"], [False, False, True, True, True, True]
 
 
@@ -54,13 +52,13 @@ def rows(
     configurations: Mapping[str, str] | None = None,
     alone: Mapping[int, Alone] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return one row for each site, or group of sites that cannot be distinguished, in program order.
+    """Return one row for each site, in program order. Sites that cannot be distinguished share a row.
 
     Args:
         case: the name of the case.
-        program: the sites.
+        program: the program, which has the sites.
         times: the times of the sites; None if they were not measured.
-        ceilings: site's number → the machine's ceilings for its element types.
+        ceilings: site's number → the machine's highest rates for the site's element types.
         configurations: kernel → the configuration that the compiler applied.
         alone: site's number → the time of the site by itself.
     """
@@ -118,7 +116,7 @@ def _times(site: Site, time: SiteTime, ceilings: Ceilings) -> dict[str, Any]:
 
 
 def table(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table with one line for each row; `found` is a result of `rows`."""
+    """Return a table with one line for each row of `found`, a result of `rows`."""
     if not found:
         return "no sites: this program launches no dispatch"
     if all(row["alone_ns"] is None for row in found):
@@ -156,9 +154,9 @@ def _half(low: float | None, high: float | None, median: float | None) -> str:
 
 
 def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: int) -> list[dict[str, Any]]:
-    """Return a row for each part (group of sites; see `rollup.rolled_up`), the longest time first.
+    """Return a row for each group of sites, the longest time first.
 
-    The rows have the columns `PART_COLUMNS`."""
+    A group has the sites of one operation, name scope or executable, as `by` says."""
     found = []
     for part in rollup.rolled_up(program, times, by, depth):
         span = part.summary
@@ -185,10 +183,9 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 
 
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
-    """Return a list with one line: the sites whose time alone differs from their time in the program.
+    """Return at most one line: the sites whose time alone differs from their time in the program.
 
-    Two times differ if their intervals do not overlap. The line begins with the largest differences. The list is empty
-    if there is no such site."""
+    Two times differ if their intervals do not overlap. The largest differences are named first."""
     apart: list[tuple[float, str]] = []
     cold_is_known = any(found.cold_ns is not None for found in alone.values())
     for time in times.sites:
@@ -224,7 +221,7 @@ def reconfigured(program: Program, configurations: Mapping[str, str], alone: Map
 
 
 def remarks(program: Program, times: ProgramTimes | None, doubt: str | None) -> list[str]:
-    """Return the lines below a table of sites: how the time of a call is divided, and what is unknown."""
+    """Return the lines below a table of sites: the parts of a call's time, and what is unknown."""
     lines = []
     if times is not None:
         split = times.split

@@ -28,8 +28,7 @@ def overview(
         rest: the other files in the store by kind.
         cases: the number of cases.
         cases_bytes: the total size of objects, records and results.
-        everyones: a pair: the folder with facts about this machine, which all projects of the user share, and the
-            size of this folder in bytes; None if the user has no such folder.
+        everyones: the folder that all projects of the user share, and its size in bytes; None without such a folder.
     """
     parts = {**objects, **rest}
     total_bytes = sum(size for _, size in parts.values())
@@ -50,17 +49,17 @@ def _table(parts: Tally) -> str:
 
 @dataclass
 class Findings:
-    """The findings of a check: numbers of items, and in `wrong` one line for each problem."""
+    """The findings of a check: numbers of items, and one line in `wrong` for each problem."""
 
     parts: int = 0
-    """The number of Parquet files with rows that were read and compared with the records."""
+    """The number of Parquet files that were compared with the records."""
     objects: int = 0
     objects_read: int = 0
     compiles: int = 0
     compiles_again: int = 0
-    """The number of compiles that were run again, to compare their outputs with the recorded outputs."""
+    """The number of compiles that were run again, to compare their outputs."""
     not_again: Counter[str] = field(default_factory=Counter)
-    """Reason → number of compiles that were not run again for it."""
+    """Reason → number of compiles that were not run again."""
     wrong: list[str] = field(default_factory=list)
 
 

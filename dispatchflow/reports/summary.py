@@ -44,9 +44,8 @@ _AUXILIARY = ("fill", "pack", "unpack")
 def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[str] = ()) -> str:
     """Return a table with one line per case.
 
-    For more than `MAX_SHOWN` cases, it shows only failures and the fastest correct rows of each shape. `fresh` are the
-    cases that were measured in this run; `stale` are the cases whose measurement failed in this run, so that an earlier
-    measurement counts."""
+    More than `MAX_SHOWN` cases are not all shown: only failures and the fastest correct rows of each shape. `fresh` are
+    the cases that were measured in this run. `stale` are the cases whose new measurement failed in this run."""
     shown = list(rows)
     note = ""
     if len(rows) > MAX_SHOWN:
@@ -59,10 +58,8 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[
 
 
 def _fastest(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the correct rows of each shape for which no other row is certainly faster.
-
-    Shapes are examined one by one as the caller iterates, because the caller shows only a few of thousands of rows. The
-    check whether a row is correct is slow: it reads the row's records."""
+    """Yield the correct rows of each shape for which no other row is certainly faster."""
+    # Shapes are examined as the caller iterates, because `right` reads a row's records and the caller shows only a few.
     shapes: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in filter(believed, rows):
         shapes.setdefault((row["shape"], row["target"], row["threads"], row.get("cache")), []).append(row)
@@ -91,7 +88,7 @@ def _line(row: Mapping[str, Any], when: str) -> list[str]:
 
 
 def verification(row: Mapping[str, Any]) -> str:
-    """Return the verdict, such as `within bound 0.05`; the number is the largest error ÷ its tolerance."""
+    """Return the verdict and the largest error divided by its tolerance, such as `within bound 0.05`."""
     word, score = str(row.get("verification")), row.get("score")
     if score is None or word in ("not compared", "not verified"):
         return word
@@ -99,7 +96,9 @@ def verification(row: Mapping[str, Any]) -> str:
 
 
 def half(row: Mapping[str, Any], lowest: str, highest: str) -> str:
-    """Return half of an interval's width in percent of the median; `lowest` and `highest` are columns."""
+    """Return half of an interval's width in percent of the median.
+
+    `lowest` and `highest` are the columns of the interval's ends."""
     low, high = row.get(lowest), row.get(highest)
     if low is None or high is None:
         return ""
@@ -108,7 +107,7 @@ def half(row: Mapping[str, Any], lowest: str, highest: str) -> str:
 
 
 def peak(row: Mapping[str, Any]) -> str:
-    """Return `71% compute`: the rate in percent of the ceiling that limits the case, and its name."""
+    """Return the rate in percent of the ceiling that limits the case, such as `71% compute`."""
     part = row.get("percent_of_peak")
     return "" if part is None else f"{part:.0f}% {row['bound']}"
 
@@ -116,7 +115,7 @@ def peak(row: Mapping[str, Any]) -> str:
 def applied(text: str | None) -> str:
     """Shorten an applied configuration to the main op's tiles: `matmul 64x64 vector 4x16 k 4`.
 
-    If the main op has no tiles, the result is the name of the pipeline."""
+    Without tiles, the result is the name of the pipeline."""
     found = list(_configured(text or ""))
     working = [op for op in found if op[0] not in _AUXILIARY] or found
     # The op with the most loops is the main op: a copy that pads, or an op that finishes a sum, has fewer. If two ops
@@ -139,13 +138,12 @@ def _loops(levels: Mapping[str, str]) -> int:
 
 
 def _tiles(level: str) -> str:
-    """Return `[64, 64, 0]` as `64x64`, without zeros; if a level has several lists, spaces join them."""
+    """Return `[64, 64, 0]` as `64x64`, without zeros."""
     lists = (re.findall(r"[1-9]\d*", numbers) for numbers in re.findall(r"\[([^][]*)\]", level))
     return " ".join("x".join(sizes) for sizes in lists if sizes)
 
 
 def _made_by(row: Mapping[str, Any]) -> str:
-    """Return the configuration that the compiler applied, or the library and its version."""
     if row.get("provider") in (None, IREE):
         return applied(row.get("applied_configuration"))
     return f"{row['provider']} {row.get('runtime_version') or ''}".rstrip()
@@ -183,12 +181,14 @@ def summary(
     fixed: Mapping[str, str] = MappingProxyType({}),
     stale: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Return lines that say what was executed, reused and skipped, and what failed, with reasons.
+    """Return the lines at the end of a run: what was executed, reused and skipped, and what failed.
 
-    `made` is stage → number of executed actions; `in_vain` is the number of stages that failed in this run. `fresh` are
-    the cases with an executed stage; in the cases `broken`, a stage raised an unexpected exception. `asked` is case →
-    last requested stage (default: profile). `fixed` is case → reason of its known failure, which no longer occurs.
-    `stale` is case → why measuring it again failed. The last line ends in `in `; the caller appends the duration."""
+    `made` is stage → number of executed actions. `in_vain` is the number of stages that failed in this run. `fresh` are
+    the cases with an executed stage. `broken` are the cases in which a stage raised an unexpected exception. `asked` is
+    case → last requested stage, by default `profile`. `fixed` is case → reason of its known failure, which no longer
+    occurs. `stale` is case → why measuring the case again failed.
+
+    The last line ends in `in `. The caller appends the duration."""
     lines = [f"note: {note}" for note in notes]
     standing: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -258,7 +258,7 @@ def summary(
 def _by_reason(what: str, reasons: Mapping[str, str], rest_by: str = ALL) -> Iterator[str]:
     """Yield one line per kind of reason, the most frequent first, and one line for the rest.
 
-    `what` is the beginning of each line; `reasons` is case → reason; `rest_by` says what shows the rest."""
+    `what` begins each line. `reasons` is case → reason."""
     first: dict[str, tuple[str, str]] = {}
     for name, reason in reasons.items():
         first.setdefault(_kind(reason), (name, reason))
@@ -271,22 +271,22 @@ def _by_reason(what: str, reasons: Mapping[str, str], rest_by: str = ALL) -> Ite
 
 
 VALUE = re.compile(r"%[\w$.#:-]+(?: = )?|<[^<>]*(?:<[^<>]*>[^<>]*)*>|(?<=\")\(.*?(?:\)|…|$)")
-"""The parts of an MLIR diagnostic that depend on the program: SSA values, types' parameters, operands."""
+"""The parts of an MLIR diagnostic that depend on the program, such as SSA values."""
 
 
 def _kind(reason: str) -> str:
-    """Return a reason without values and types, so that failures with the same cause have equal texts."""
+    # Failures with the same cause then have equal texts.
     return VALUE.sub("", reason)
 
 
 def _only_run(row: Mapping[str, Any]) -> bool:
-    """Return whether a module ran in verification, but there was nothing to compare its results with."""
+    """Return whether a module ran, but there was nothing to compare its results with."""
     ran = row.get("operation") == "module" and row["status"] not in ("failed", "known failure", "no device")
     return ran and row["verification"] == "not compared"
 
 
 def _doubted(row: Mapping[str, Any]) -> bool:
-    """Return whether a row's verdict may mislead without its reason; the summary then shows the reason."""
+    """Return whether a row's verdict may mislead without its reason."""
     if row["status"] in ("failed", "no device"):
         return False
     return row["verification"] == "mistrusted" or bool(re.search("stateful: |not deterministic: ", row["reason"] or ""))

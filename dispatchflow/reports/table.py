@@ -22,7 +22,7 @@ def text(columns: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Return a table with columns as wide as their widest cells; `right` marks right-aligned columns."""
+    """Return a table with columns as wide as their widest cells. `right` marks right-aligned columns."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(right))]
     padded = (
         "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)).rstrip()
@@ -38,7 +38,7 @@ def markdown(columns: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def comma_separated(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return CSV (RFC 4180, Unix line ends); lists are JSON, times ISO 8601, absent values empty."""
+    """Return CSV with Unix line ends. Lists are JSON, and absent values are empty."""
     lines = []
     for cells in (columns, *([_plain(row.get(column)) for column in columns] for row in rows)):
         stream = io.StringIO()
@@ -48,7 +48,7 @@ def comma_separated(columns: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def json_lines(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return one JSON object per line; infinity and NaN, which JSON does not have, are null."""
+    """Return one JSON object per line. Infinity and NaN become null."""
     finite = ({c: None if _undefined(row.get(c)) else row.get(c) for c in columns} for row in rows)
     return "\n".join(json.dumps(row, default=str, ensure_ascii=False) for row in finite)
 
@@ -66,9 +66,7 @@ FORMATS: dict[str, Callable[[Sequence[str], Sequence[Row]], str]] = {
 
 
 def _cells(columns: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
-    """Return the cells of each row as text.
-
-    If a column has a number of 1e9 or more, its numbers from 1000 on are written with an exponent."""
+    # If a column has a number of 1e9 or more, its numbers from 1000 on are written with an exponent.
     large = {}
     for column in columns:
         huge = any(isinstance(value := row.get(column), float) and abs(value) >= 1e9 for row in rows)
@@ -77,7 +75,7 @@ def _cells(columns: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
 
 
 def _shown(value: Any, large: str) -> str:
-    """Return a value as a cell; `large` is the format of numbers from 1000 on."""
+    """Return a value as a cell. `large` is the format of numbers from 1000 on."""
     if value is None:
         return ""
     if isinstance(value, float):

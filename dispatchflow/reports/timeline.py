@@ -13,20 +13,18 @@ from dispatchflow.models.site import Program
 from dispatchflow.models.site_times import Calls
 
 _QUEUE, _DISPATCHES = 1, 1001
-"""The numbers of the first tracks of queue operations and of dispatches; viewers sort by number."""
+"""The first track of queue operations, and that of dispatches. Viewers sort tracks by number."""
 
 _Slice = tuple[Span, str, dict[str, Any]]
 """(span, name, arguments) of an event."""
 
 
 def trace(title: str, program: Program, calls: Calls) -> str:
-    """Return a trace with two kinds of events: operations of the runtime's queue, and dispatches.
-
-    Dispatches are named by their sites.
+    """Return the operations of the runtime's queue and the dispatches as a trace.
 
     Args:
         title: the name of the case.
-        program: the sites.
+        program: the program, whose sites name the dispatches.
         calls: the events; the trace begins with the earliest.
     """
     spans = spans_of([launch for _, launch in calls.launches], calls.operations)
@@ -53,7 +51,7 @@ def trace(title: str, program: Program, calls: Calls) -> str:
 
 
 def _name(program: Program, group: Group) -> str:
-    """Return `3 conv1, relu1`: the site and its source operations, or the kernel if there are none."""
+    """Return `3 conv1, relu1`: a site and its source operations, or the kernel if there are none."""
     named = {operation.number: operation for operation in program.operations}
     sites = [site for site in program.sites if site.number in group]
     found = dict.fromkeys(rollup.operation_name(named[each.operation]) for site in sites for each in site.origins)
@@ -65,7 +63,7 @@ def _label(kind: str, name: str, track: int) -> dict[str, Any]:
 
 
 def _tracks(name: str, first: int, slices: Iterable[_Slice], begin: int) -> Iterator[dict[str, Any]]:
-    """Yield the trace events of `slices`, on several tracks if needed: slices of one track never overlap."""
+    """Yield the trace events of `slices`. Slices of one track never overlap."""
     ends: list[int] = []
     for (start, end), text, arguments in sorted(slices, key=lambda each: each[0]):
         free = next((place for place, until in enumerate(ends) if until <= start), None)

@@ -1,6 +1,6 @@
-"""Format the zones of a trace by Tracy as rows and as a table, the dispatches first.
+"""Format the zones of a trace by Tracy as rows and as a table.
 
-A zone is a named part of the program, such as a dispatch or a function of the runtime, with its times."""
+A zone is a named part of the program with its times, such as a dispatch or a function of the runtime."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from dispatchflow.models.site import Program
 from dispatchflow.reports.table import Row, aligned
 
 COLUMNS = ("zone", "count", "total_ns", "median_ns", "file", "line", "sites", "operations")
-"""The columns of `rows`; `sites` and `operations` are None for zones that are no dispatches."""
+"""The columns of `rows`."""
 
 _DISPATCH = re.compile(r"_dispatch_\d+")
-"""A text that occurs in the names that the compiler gives to kernels."""
+"""A text in the names that the compiler gives to kernels."""
 
 
 def rows(trace: Trace, program: Program | None, places: Mapping[str, tuple[str, int]]) -> list[dict[str, Any]]:
-    """Return a row for each zone: first dispatches, then others, both by total time, the longest first.
+    """Return a row for each zone, the dispatches first.
 
-    A dispatch is recognized by the name of its kernel. `program` has the sites; None if they are unknown. `places` is
-    kernel → file and line of the dispatch's module, in place of what the trace has: IREE's code, or a file that the
-    compile did not keep."""
+    `program` is None if the sites are unknown. `places` is kernel → file and line, which replace those of the trace."""
+    # The trace names IREE's code, or a file that the compile did not keep.
     sites = dict[str, list[str]]()
     operations = dict[str, dict[str, None]]()
     named = {each.number: rollup.operation_name(each) for each in program.operations} if program else {}
@@ -51,7 +50,7 @@ def rows(trace: Trace, program: Program | None, places: Mapping[str, tuple[str, 
 
 
 def table(found: Sequence[Row]) -> str:
-    """Return a table with one line for each row; `found` is a result of `rows`."""
+    """Return a table with one line for each row of `found`, a result of `rows`."""
     lines = [["zone", "count", "total", "median", "sites", "operations", "source"]]
     lines += [
         [

@@ -1,6 +1,6 @@
-"""List the verdicts of cases (right, wrong, not compiled, …) as rows, and count them in a table.
+"""List the verdicts of cases, such as `right` and `wrong`, as rows, and count them in a table.
 
-Verdicts are read from the states of cases in the records, because a case that is not measured has no row in Parquet."""
+Verdicts come from the records, because a case that is not measured has no row in Parquet."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _DETAIL = re.compile(r"; worst at |: got ")
 NUMBER = re.compile(r"(?<![\w.'@])[-+]?(?:\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?|inf|nan)(?![\w'])")
 
 COUNTED = re.compile(r"\b(element|byte)s?\b(.*?) (?:is|are) wrong\b")
-"""The words of a message about wrong elements that are in the singular or the plural."""
+"""A message about wrong elements, with the words that are singular or plural."""
 
 
 def verdict(chain: CaseState) -> str:
@@ -57,14 +57,14 @@ def verdict(chain: CaseState) -> str:
 
 
 def reason(chain: CaseState) -> str | None:
-    """Return the reason of a case's verdict in one line; None if there is no reason to report."""
+    """Return the reason of a case's verdict in one line; None if there is none."""
     failed = chain.failure
     said = failed.why if failed is not None else reason_of(chain, "not measured", None)
     return " ".join(said.split()) if said else None
 
 
 def rows(chains: Sequence[CaseState], toolchain: str, tags: Mapping[Any, Sequence[str]]) -> list[dict[str, Any]]:
-    """Return a row with `COLUMNS` for each case; `toolchain` is the version of the cases' toolchain."""
+    """Return a row with `COLUMNS` for each case. `toolchain` is the toolchain's version."""
     return [
         {
             "case": chain.case.name,
@@ -81,10 +81,10 @@ def rows(chains: Sequence[CaseState], toolchain: str, tags: Mapping[Any, Sequenc
 
 
 def before_last_line(text: str, chains: Sequence[CaseState]) -> str:
-    """Return a run's final text with a table of the verdicts on users' modules before its last line.
+    """Return `text` with a table of the verdicts on users' modules before its last line.
 
-    The table is inserted only if there are more than `_MANY` modules and not all are right. Cases of operations are not
-    counted, because each verdict would have to be read from its record."""
+    The table is inserted only if there are more than `_MANY` modules and not all are right."""
+    # Cases of operations are not counted, because each verdict would have to be read from its record.
     of_modules = [chain for chain in chains if type(chain.case.operation) is Module]
     if len(of_modules) <= _MANY or not (lines := table(of_modules)):
         return text
@@ -117,18 +117,15 @@ def _lines(judged: Sequence[tuple[str, str, CaseState]]) -> Iterator[list[str]]:
 
 
 def kind(reason: str) -> str:
-    """Return a reason without values, types and numbers, so that failures with one cause have equal texts.
-
-    A single wrong element has the plural too: `N elements of result N are wrong`."""
+    """Return a reason without values, types and numbers, so that failures with one cause have equal texts."""
+    # A single wrong element has the plural too: `N elements of result N are wrong`.
     text = " ".join(NUMBER.sub("N", VALUE.sub("", naming(reason))).split())
     return COUNTED.sub(r"\1s\2 are wrong", text)
 
 
 def naming(reason: str) -> str:
-    """Return the part of a reason that identifies the error.
-
-    The part ends before the details of wrong elements. It also ends before the program's first SSA value or type,
-    unless fewer than `_ENOUGH` characters would be left."""
+    """Return the beginning of `reason` that identifies the error, without details of wrong elements."""
+    # The part ends before the first SSA value or type, unless fewer than `_ENOUGH` characters would be left.
     text = _DETAIL.split(reason.partition("\n")[0].rstrip())[0]
     value = VALUE.search(text) or _QUOTED.search(text)
     return text[: value.start()].rstrip() if value and value.start() >= _ENOUGH else text
