@@ -1,7 +1,6 @@
-"""Define the columns of cases' rows; write and read the rows of any table as Parquet.
+"""Define the columns of cases' rows, and write and read rows as Parquet.
 
-The rows of a table are in parts, each a Parquet file with rows that one run added.
-Columns are added to a schema, but never removed or renamed. docs/results.md documents the columns."""
+A part is a Parquet file with rows that one run added. Columns are added to a schema, but never removed or renamed."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
 _PART = re.compile(r"\d{8}T\d{6}Z-\w+(-\d+)?\.parquet")
-"""The file name of a part: the run's name, with a number if the run has written a part before."""
+"""The file name of a part: the run's name, and a number if the run wrote a part before."""
 _END = b"PAR1"
 
 # Column's name → Arrow type. Units are in the names. A null means that the value is unknown or was not determined.
@@ -130,14 +129,14 @@ STATUSES = ("measured", "noisy", "suspect", "failed", "known failure", "not meas
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A kind of rows, such as those of cases; each table has its own folder of parts."""
+    """A kind of rows, such as those of cases. Each table has its own folder of Parquet files."""
 
     folder: str
-    """The folder of the parts in the store."""
+    """The folder of the Parquet files in the store."""
     prefix: str
-    """The text that is put before a part's file name to get its name in the records."""
+    """The text that the records put before the name of a Parquet file."""
     mark: str
-    """The metadata key in each part whose value is the version of the schema."""
+    """The metadata key in each Parquet file whose value is the version of the schema."""
     columns: Mapping[str, str]
     """Column's name → Arrow type."""
 
@@ -183,10 +182,8 @@ def _fits(value: Any, kind: str) -> bool:
 def drop_mistyped_cells(
     rows: Iterable[Mapping[str, Any]], of: Table = CASES
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """Replace cells of the wrong type by None; return a pair: the rows, and the columns of these cells.
-
-    An earlier version may have recorded such a cell, or the operation's file may now declare another type for the
-    column."""
+    """Replace cells of the wrong type by None; return the rows, and the columns of the replaced cells."""
+    # An earlier version may have recorded such a cell, or the operation's file may now declare another type.
     unfit = [(row, mistyped_columns(row, of)) for row in rows]
     columns = sorted({name for _, names in unfit for name in names})
     return [{**row, **dict.fromkeys(names)} for row, names in unfit], columns
@@ -205,9 +202,8 @@ def in_arrow(rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> pa.Table:
 
 
 def write_part(path: Path, rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> None:
-    """Write a part and sync it to disk.
-
-    Each page has a checksum: without checksums, one in four flipped bits changes a number unnoticed."""
+    """Write rows to a Parquet file and sync the file to disk."""
+    # Each page has a checksum: without checksums, one in four flipped bits changes a number unnoticed.
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -222,7 +218,7 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]], of: Table = CASES)
 
 
 def is_complete(part: Path) -> bool:
-    """Return whether a part exists and ends in Parquet's magic bytes, so that it is not truncated."""
+    """Return whether a Parquet file exists and ends in Parquet's magic bytes, so that nothing is cut off."""
     try:
         with part.open("rb") as stream:
             stream.seek(-len(_END), os.SEEK_END)
@@ -232,11 +228,11 @@ def is_complete(part: Path) -> bool:
 
 
 def table(part: Path, of: Table = CASES) -> pa.Table | None:
-    """Return the rows of a part; log a warning and return None if dispatchflow did not write the file.
+    """Return the rows of a Parquet file; None, with a warning, if dispatchflow did not write the file.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the file has the name of a part, but its content cannot be read.
+        ValueError: dispatchflow wrote the file, but the content cannot be read.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -257,9 +253,9 @@ def table(part: Path, of: Table = CASES) -> pa.Table | None:
 
 
 def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> str | None:
-    """Compare a part with its recorded `rows`; return the first difference in one line, None if equal.
+    """Return the first difference between a Parquet file and its recorded `rows`; None if there is none.
 
-    The part may lack a column that was added to the schema later. All recorded cells of such a column must be None."""
+    The file may lack a column that was added to the schema later and is empty in `rows`."""
     wanted, names = in_arrow(drop_mistyped_cells(rows, of)[0], of).to_pylist(), set(found.column_names)
     if unknown := sorted(names - set(of.columns)):
         return f"it has an unknown column {unknown[0]!r}"
@@ -276,11 +272,11 @@ def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = C
 
 
 def read(folder: Path, of: Table = CASES) -> list[dict[str, Any]]:
-    """Return the rows of all parts in a folder, oldest first; cells of missing columns are None.
+    """Return the rows of all Parquet files in a folder, oldest first. Cells of missing columns are None.
 
     Raises:
-        OSError: a part cannot be read.
-        ValueError: a part's content cannot be read.
+        OSError: a file cannot be read.
+        ValueError: a file's content cannot be read.
     """
     tables = [found for part in sorted(folder.glob("*.parquet")) if (found := table(part, of)) is not None]
     if not tables:

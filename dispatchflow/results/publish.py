@@ -1,7 +1,6 @@
-"""Turn cases' states into rows, record them in the store's database, and write them as Parquet.
+"""Build the rows of cases, record them in the store's database, and write them as Parquet.
 
-Rows are recorded before their part, a Parquet file, is written. If a run is killed in between, the next run writes the
-part."""
+Rows are recorded before their Parquet file is written. If a run is killed in between, the next run writes the file."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class Recorded(Shape):
-    """A row of any table: its cells, and an identity that is the same for rows with the same content."""
+    """A row of any table. Rows with the same content have the same `identity`."""
 
     @property
     def identity(self) -> str: ...
@@ -64,8 +63,7 @@ def rows_of(
         run: the name of this run.
         tags: case → its tags.
         ceilings: the machine's highest rates.
-        noisy_above: a function that returns the half-width of the median's interval, relative to the median, above
-            which a case is noisy.
+        noisy_above: returns the limit for the half-width of the median's interval, as a fraction of the median.
     """
     around = RowContext(toolchain, platform.node(), machine.cpu().model, protocol.id, run, folder=str(Path.cwd()))
     now = time.time()
@@ -87,16 +85,17 @@ def rows_of(
 
 
 def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> DispatchflowError | None:
-    """Append to the cases' table each row that differs from the newest row of its case and protocol.
+    """Record and write each row that differs from the newest row of its case and protocol.
 
-    Return an error if rows were left out because their cells do not fit the columns; otherwise None."""
+    Returns an error if cells do not fit their columns. The rows of these cells are left out."""
     return append(store, run, {name_of(row.chain, protocol): row for row in rows}, CASES)
 
 
 def append(store: Store, run: str, named: Mapping[str, Recorded], table: Table) -> DispatchflowError | None:
-    """Append to a table each row that differs from the newest row of the same name; see `publish`.
+    """Append to a table each row that differs from the newest row of the same name.
 
-    `named` is name → row. Missing or truncated Parquet files of the table are written again."""
+    `named` is name → row. Missing or truncated Parquet files of the table are written again. Returns an error if rows
+    are left out because their cells do not fit the columns."""
     records = store.records
     published = records.newest_identities(named)
     new = {name: row for name, row in named.items() if published.get(name) != row.identity}
@@ -124,7 +123,7 @@ def append(store: Store, run: str, named: Mapping[str, Recorded], table: Table) 
 
 
 def parts_of(store: Store, table: Table) -> list[str]:
-    """Return the file names of a table's parts."""
+    """Return the names of a table's Parquet files, according to the records."""
     folder, names = table.prefix.rstrip("/"), map(PurePosixPath, store.records.parts())
     return [name.name for name in names if str(name.parent) == (folder or ".")]
 
@@ -146,16 +145,14 @@ def _digest_of_part(table: Table, name: str) -> str:
 
 
 def name_of(chain: CaseState, protocol: Protocol) -> str:
-    """Return the name under which the records keep a case's newest row under a protocol.
-
-    For a module, the name has a digest of the file's path, because two projects may share a store."""
+    """Return the name under which the records keep a case's newest row."""
+    # Two projects may share a store, so the name of a module's row has a digest of the file's path.
     program = chain.case.operation
     file = f" {digest_of(str(file_of(program, str(Path.cwd()))).encode())}" if type(program) is Module else ""
     return f"{chain.case.name} {protocol.id}{file}"
 
 
 def _unused_part_name(run: str, parts: Collection[str]) -> str:
-    """Return an unused name for a run's next Parquet file: RUN.parquet, RUN-2.parquet, …."""
     names = (f"{run}{f'-{number}' if number > 1 else ''}.parquet" for number in count(1))
     return next(name for name in names if name not in parts)
 

@@ -12,14 +12,14 @@ from dispatchflow.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """The flops and traffic of one call of a workload, and this machine's ceilings (highest rates) for it."""
+    """The flops and traffic of one call, and the highest rates that this machine can reach."""
 
     amount_cells: tuple[Any, Any]
     """The values of the row's columns `flops` and `traffic_bytes`."""
     ceilings: tuple[float | None, float | None]
-    """The machine's highest rates, in flops per s and bytes per s; None if unknown."""
+    """The machine's highest rates, in flops per s and bytes per s. Each is None if it is unknown."""
     credible_ns: float
-    """The shortest credible time of a call, in ns: the time at ceiling × margin; 0 without a ceiling."""
+    """The shortest credible time of a call, in ns. 0 if the highest rates are unknown."""
     noisy: float = NOISY
     """The relative half-width of the median's interval above which a measurement is noisy."""
 
@@ -34,7 +34,7 @@ class Roofline:
 
     @property
     def amounts(self) -> tuple[int | None, int | None]:
-        """(flops, bytes) of one call; each is None if it is unknown."""
+        """(flops, bytes) of one call. Each is None if it is unknown."""
         flops, traffic_bytes = map(amounts.valid_amount, self.amount_cells)
         return flops, traffic_bytes
 
@@ -42,9 +42,9 @@ class Roofline:
 def roofline(
     flops: int | None, traffic_bytes: int | None, ceilings: tuple[float | None, float | None], median_ns: float
 ) -> dict[str, Any]:
-    """Return the cells `bound` and `percent_of_peak` of a row; both are None if a needed value is unknown.
+    """Return the cells `bound` and `percent_of_peak` of a row. They are None if a needed value is unknown.
 
-    `bound` is the ceiling that limits the call: `compute` or `memory`. `percent_of_peak` is the call's rate in percent
+    `bound` is `compute` or `memory`: the ceiling that limits the call. `percent_of_peak` is the call's rate in percent
     of this ceiling."""
     if flops is None or traffic_bytes is None or ceilings[1] is None or (flops and ceilings[0] is None):
         return {"bound": None, "percent_of_peak": None}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowContext:
-    """The values that are the same in the rows of all cases of an invocation."""
+    """The values that are the same in the rows of all cases of a run."""
 
     toolchain: Toolchain
     host: str
@@ -44,7 +44,7 @@ _CONDITIONS = (*_MACHINE, "cpus", "load_1m", "steal_ticks", "disturbed_blocks", 
 
 
 def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowContext, now: float) -> dict[str, Any]:
-    """Return a case's row; its rates are `bounds.amounts` (flops, bytes moved) divided by the median time."""
+    """Return a case's row. Its rates are `bounds.amounts` divided by the median time."""
     case, operation = chain.case, chain.case.operation
     compiled, verified, profiled = chain["compile"], chain["verify"], chain["profile"]
     facts = compiled.record.facts if compiled.record else {}
@@ -114,14 +114,14 @@ def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowC
 
 
 def file_of(program: Workload, folder: str) -> str | None:
-    """Return the path of a user's module, None for an operation; bytes that are not UTF-8 are escaped."""
+    """Return the path of a user's module; None for an operation."""
+    # The path may have bytes that are not UTF-8. They are escaped.
     if not isinstance(program, Module):
         return None
     return os.path.join(folder, program.source.path).encode(errors="backslashreplace").decode()  # noqa: PTH118 (text)
 
 
 def _data_digest(chain: CaseState) -> str | None:
-    """Return the digest of the measurement's inputs and their types; None without a measurement."""
     if (action := chain["profile"].action) is None:
         return None
     return key_of("data", {name: action.ingredients[name] for name in ("arguments", "data")})
@@ -135,7 +135,6 @@ def _verified_with(verdict: Mapping[str, Any], toolchain: Toolchain) -> str | No
 
 
 def _versions(chain: CaseState, toolchain: Toolchain) -> dict[str, Any]:
-    """Return the cells about the toolchain; None for a library."""
     if chain.case.library is not None:
         return dict.fromkeys(("toolchain_version", "toolchain_revision", "runtime_version"))
     return {
@@ -160,7 +159,7 @@ _KNOWN: dict[str, Callable[[CaseState], Any]] = {
 
 
 class Row(Mapping[str, Any]):
-    """A case's row. The cells in `_KNOWN` are computed without the rest of the row."""
+    """A case's row. Cells are computed when they are first read."""
 
     __slots__ = ("_bounds", "_cells", "_identity", "_make", "chain", "status")
 
@@ -174,7 +173,7 @@ class Row(Mapping[str, Any]):
 
     @property
     def identity(self) -> str:
-        """The digest of what the row is computed from; a row is written only if this digest is new."""
+        """The digest of what the row is computed from. A row is written only if this digest is new."""
         if self._identity is None:
             measured = self.chain["profile"].measurement
             words = [self.chain.case.name, self.status, str(measured.id) if measured else "-"]
@@ -246,7 +245,7 @@ def _times(chain: CaseState, row: Mapping[str, Any], bounds: Roofline) -> dict[s
 
 
 def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the cells about the noise within a session and between sessions, as far as they are known."""
+    """Return the cells about the noise within a session and between sessions."""
     within = times.log_half_width
     if within is None or recorded is None:
         return {"within_session": times.half_width}
@@ -281,7 +280,7 @@ def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str
 def dispatches(chain: CaseState) -> list[tuple[str, str, float | None]]:
     """Return (name, applied configuration, median in ns) of each dispatch, in the compiler's order.
 
-    A dispatch's time in a block is the sum of its executions in one call. The median is None if there are no times."""
+    A dispatch's time is the sum of its executions in one call. The median is None if there are no times."""
     compiled, found = chain["compile"].record, measured(chain)
     times = found.conditions.get("dispatches_ns", {}) if found else {}
     return [

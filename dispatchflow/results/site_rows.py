@@ -1,6 +1,4 @@
-"""Define the columns of sites' rows, and build these rows: one for each site of a case.
-
-A site is a place of the case's program that launches a dispatch."""
+"""Define the columns of sites' rows, and build one row for each site of a case."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ OF_SITE = {
     "configuration": Column("string", "", "what the compiler applied to its executable"),
     "untimed": Column("string", "", "why it has no time: `at load`, or `not launched` in the profiled calls"),
 }
-"""The columns about a site, which reports print: name → type, unit and meaning."""
+"""The columns about a site: name → type, unit and meaning."""
 
 _OF_CASE = {
     "code_digest": Column("string", "", "as in the case's row"),
@@ -71,10 +69,10 @@ COLUMNS = {**OF_SITE, **_OF_CASE}
 SITE_ROWS = Table(
     "sites", "sites/", "dispatchflow.sites.schema_version", {name: column.type for name, column in COLUMNS.items()}
 )
-"""The table of sites' rows; its Parquet files are in the store's folder `sites/`."""
+"""The table of sites' rows."""
 
 _LATER = frozenset({"alone_ns", "bound", "percent_of_peak", "run_id", "recorded_at"})
-"""Columns that do not count when a row is compared with the newest row of its site."""
+"""Columns that are ignored when a row is compared with the newest row of its site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ class SiteRow:
 
     @property
     def identity(self) -> str:
-        """The digest of the row's cells except those in `_LATER`; a row is written only if this digest is new."""
+        """The digest of the row's cells except those in `_LATER`. A row is written only if this digest is new."""
         found = {name: value for name, value in self.cells.items() if name not in _LATER}
         return digest_of(json.dumps(["site", found], sort_keys=True).encode())
 
@@ -101,13 +99,12 @@ def recorded(
 ) -> dict[str, SiteRow]:
     """Return name → row for each site of a case, such as `site 3 NAME` → row.
 
-    NAME is the argument `name`. The records keep only the newest row of each name, so a site that is
-    measured again replaces its old row.
+    NAME is the argument `name`.
 
     Args:
         chain: the case's state.
         rows: the cells of each site, from `reports.sites.rows`.
-        name: the name of the case's row in the records (`publish.name_of`).
+        name: the name of the case's row in the records, from `publish.name_of`.
         version: the version of the toolchain.
         protocol: the id of the protocol.
         run: the name of this run.

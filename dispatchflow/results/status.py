@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def standing(chain: CaseState, bounds: Roofline) -> str:
-    """Return the row's status, such as `measured`; `suspect` if the median is too short to be credible."""
+    """Return the row's status, such as `measured`.
+
+    The status is `suspect` if the median is too short to be credible."""
     if chain.failure is not None:
         return "failed" if chain.known is None else KNOWN
     if chain["profile"].state == "absent":
@@ -34,7 +36,7 @@ def standing(chain: CaseState, bounds: Roofline) -> str:
 def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
     """Return the text of a row's column `reason`; None if there is nothing to explain.
 
-    The text has the argument `reason`, which explains the status, and remarks on the verdict, measurement and module.
+    The text joins the argument `reason`, which explains `status`, with remarks on the verdict, measurement and module.
     """
     verified, profiled = chain["verify"], chain["profile"]
     unsure = verified.state == "absent" or (verified.state == "off" and verification_of(chain) == "different")
@@ -54,7 +56,7 @@ def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
 
 
 def stores(facts: Mapping[str, Any]) -> str | None:
-    """Return the remark that a module's calls may differ, because it stores to globals; or None."""
+    """Return the remark that a module's calls may differ, because the module stores to globals; or None."""
     found = facts.get("stored")
     return f"stateful: it stores to @{', @'.join(found)}, so calls may differ" if found else None
 
