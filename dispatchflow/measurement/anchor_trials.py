@@ -1,9 +1,8 @@
 """Measure the anchors in the rounds of a session, and record their times.
 
-Anchors are two kernels that never change; their times show how fast the machine is (`anchors.py`). All projects of the
-user share the history of these times, and each project's store has a copy of it. If the copy began with other anchors
-or other reference times than the shared history, the store uses only the copy. The store's rows are then comparable
-with each other, but not with rows of other projects."""
+Anchors are two kernels that never change. Their times show how fast the machine is. All projects of the user share the
+history of these times, and each project's store has a copy. A store uses only its copy if that copy began with other
+anchors or other reference times."""
 
 from __future__ import annotations
 
@@ -35,26 +34,26 @@ class AnchorTrial(Trial):
 
 @dataclass
 class AnchorSet:
-    """The anchors of one device and number of threads in one session; empty if none can run."""
+    """The anchor kernels of one device and number of threads in one run. Their times show the speed."""
 
     name: str
-    """The name under which the history is recorded."""
+    """The name under which the history of the kernels' times is recorded."""
     records: Records
     facts: MachineFacts | None
-    """The user's records about the machine, with the shared history; None if only the copy is used."""
+    """The user's records about the machine, with the shared history. None if only the copy is used."""
     objects: Mapping[str, str]
-    """Anchor → digest of its compiled module."""
+    """Anchor kernel → digest of its compiled module."""
     run: str
     trials: list[AnchorTrial]
     felt: Felt | None = None
-    """The cases' sensitivities, computed from the store's measurements; None until these are read."""
+    """How strongly each case's time follows the anchors' times. None until the measurements are read."""
 
     def failed(self, trial: Trial) -> None:
-        """Remove an anchor from this session, because it failed.
+        """Remove an anchor kernel that failed from this run.
 
-        If the failure is repeatable and no limit caused it, this runtime cannot run the anchor's module, which an older
-        compiler built. The store's history is then emptied. The next session compiles the anchors again, and begins a
-        history that other projects do not share."""
+        If the failure is repeatable and no limit caused the failure, the store's history is emptied."""
+        # This runtime then cannot run a module that an older compiler built. The next session compiles the anchors
+        # again, and begins a history that other projects do not share.
         if trial in self.trials:
             self.trials = [other for other in self.trials if other is not trial]
             if trial.failure.get("repeatable") and "limit" not in trial.failure:
@@ -62,7 +61,7 @@ class AnchorSet:
                 self.records.remember(self.name, History().json())
 
     def marks(self) -> dict[str, int]:
-        """Return anchor → the number of its blocks that were measured in this session so far."""
+        """Return anchor kernel → number of its benchmark processes so far in this run."""
         return {trial.label: len(trial.blocks_ns) for trial in self.trials}
 
     def moment(
@@ -112,7 +111,7 @@ class AnchorSet:
 
 
 class Anchors:
-    """The anchor sets of one run: one for each number of CPU threads, and one for each GPU target."""
+    """The anchor kernels of one run: a set for each number of CPU threads, and for each GPU target."""
 
     def __init__(
         self, store: Store, facts: MachineFacts, executor: StageExecutor, ceilings: Ceilings, run: str
@@ -122,7 +121,7 @@ class Anchors:
         self._places: dict[tuple[str, int], AnchorSet] = {}
 
     def of(self, target: Target, device: Device) -> AnchorSet:
-        """Return the anchors for a device.
+        """Return the anchor kernels for a device.
 
         A library's device has the same anchors as IREE's device on the same processor."""
         at = self._ceilings.place(target, device)
@@ -159,9 +158,9 @@ class Anchors:
     def _modules_and_history(
         self, name: str, kernels: Sequence[Kernel], target: Target
     ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
-        """Return anchor → digest of its module; and the user's records, which have the shared history.
+        """Return anchor → digest of its module, and the user's records with the shared history.
 
-        The second value is None if the store does not use the shared history, but only its own copy."""
+        The records are None if the store uses only its own copy of the history."""
         records, facts = self._store.records, self._facts
         text, machines = records.remembered(name), History.of(facts.remembered(name))
         own = History.of(text)
@@ -178,10 +177,8 @@ class Anchors:
             facts.keep(digest, self._store.path(digest))
 
         def continued(text: str | None) -> str:
-            """Return the shared history to record: `text`, the recorded one, or `history` in its place.
-
-            It is `history` if the recorded one is empty, or if one of its modules is missing. It is `text` if another
-            run has begun a new history in the meantime."""
+            # `history` replaces an empty history, and one with a missing module. A history that another run began
+            # meanwhile stays.
             found = History.of(text)
             replaced = found.objects in ({}, machines.objects) and found.objects != objects
             return (history if replaced else found).json()
@@ -195,7 +192,7 @@ class Anchors:
         return objects, facts if together else None
 
     def _is_available(self, digest: Digest) -> bool:
-        """Return whether the store has this module, or can copy it from the files that all projects share."""
+        """Return whether the store has a module, or can copy the module from files that all projects share."""
         try:
             self._store.checked(digest)
         except DamagedObject:

@@ -1,9 +1,7 @@
 """Compute how fast this machine was while a case was measured, and how much its speed varies.
 
-A session is the measurements of one run. All cases of a session become faster or slower together by a few percent,
-because of clock rates, other users of the machine, and the memory addresses that the cases get. Anchors are kernels
-that never change. They are measured between the blocks of the cases, and show by how much the speed differs. This
-module only computes; `anchor_trials` measures."""
+A session is the measurements of one run. The machine's speed differs by a few percent between sessions, because of
+clock rates and other users. Anchors are kernels that never change, so their times show the speed."""
 
 from __future__ import annotations
 
@@ -21,23 +19,21 @@ from dispatchflow.timing.statistics import CONFIDENCE, Z, median, student_quanti
 KINDS = ("f32", "cache" + READ)
 """The kinds of the two anchors: a kernel that computes, and a kernel that reads.
 
-The mean of both anchors' times follows the times of computing cases, reading cases and vmvx cases better than the time
-of either anchor."""
+The mean of the two times follows the times of cases better than either time."""
 
 PROTOCOL = Protocol("anchor", 1, warmup_s=0.02, block_s=0.03, blocks=1, span_s=0.0, budget_s=1.0)
 
 PRIOR_SESSION_SD = 0.02
 """The standard deviation between sessions of the anchors' times, as a fraction of the time.
 
-It was found on a virtual machine with two cores (docs/measurement.md), and weighs as much as `PRIOR_SESSIONS`
-sessions."""
+This prior weighs as much as `PRIOR_SESSIONS` sessions (docs/measurement.md)."""
 
 PRIOR_SESSIONS = 4
 _KEPT_SESSIONS = 64
 
 
 def chosen(kernels: Iterable[Kernel]) -> list[Kernel]:
-    """Return the calibration kernels that serve as anchors: the first of each kind in `KINDS`."""
+    """Return the kernels that serve as anchors: the first of each kind in `KINDS`."""
     first: dict[str, Kernel] = {}
     for kernel in kernels:
         first.setdefault(kernel.kind, kernel)
@@ -46,14 +42,14 @@ def chosen(kernels: Iterable[Kernel]) -> list[Kernel]:
 
 @dataclass(frozen=True)
 class History:
-    """The history of the anchors of one machine and number of threads."""
+    """The recorded times of the anchors, two kernels whose times show the speed of the machine."""
 
     objects: Mapping[str, str] = field(default_factory=dict)
-    """Anchor → digest of its compiled module, which is the same for all toolchains."""
+    """Anchor kernel → digest of its compiled module. The module is the same for all toolchains."""
     reference_ns: Mapping[str, float] = field(default_factory=dict)
-    """Anchor → its time in the first session; factors are relative to it."""
+    """Anchor kernel → its time in the machine's first run, in ns."""
     sessions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Run → the time of each anchor in it."""
+    """Run → the time of each anchor kernel in the run, in ns."""
 
     @staticmethod
     def of(text: str | None) -> History:
@@ -63,15 +59,14 @@ class History:
         return json.dumps(self.__dict__)
 
     def begins_as(self, other: History) -> bool:
-        """Return whether this history and `other` began with the same anchors; their sessions may differ.
-
-        This is so if both have the same modules and the same reference times, to which factors are relative."""
+        """Return whether this history and `other` have the same modules and the same reference times."""
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
-        """Return a copy of the history that has the anchors' median times in `run` so far.
+        """Return a copy of the history with the anchor kernels' median times in `run` so far.
 
-        `blocks` maps each anchor to the times of its blocks in ns. The median replaces an earlier one of this run."""
+        `blocks` is anchor kernel → mean call times in ns, one for each benchmark process. An earlier entry of `run` is
+        replaced."""
         found = {name: median(ns) for name, ns in blocks.items() if ns}
         if not found:
             return self
@@ -81,15 +76,14 @@ class History:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """The mean and the standard deviation, over all sessions, of log(anchors' time / reference time)."""
+        """The mean and the standard deviation of log(anchors' time / reference time) over all runs."""
         logs = [values for found in self.sessions.values() if (values := self._logs(found))]
         return _pooled([sum(values) / len(values) for values in logs], PRIOR_SESSION_SD)
 
     @property
     def prior(self) -> Sensitivity:
-        """The sensitivity assumed for a case without earlier runs.
-
-        Its `case_sd` is estimated from the differences between the two anchors."""
+        """The sensitivity assumed for a case without earlier runs."""
+        # `case_sd` is estimated from the differences between the two anchors.
         logs = [values for found in self.sessions.values() if len(values := self._logs(found)) == len(KINDS)]
         return replace(PRIOR, case_sd=_pooled([(one - other) / sqrt(2) for one, other in logs], PRIOR.case_sd)[1])
 
@@ -97,15 +91,16 @@ class History:
         return [log(ns / self.reference_ns[name]) for name, ns in sorted(found.items()) if name in self.reference_ns]
 
     def factor(self, blocks: Mapping[str, Sequence[float]]) -> float | None:
-        """Return `Moment.factor` of these blocks."""
+        """Return the geometric mean of the anchor kernels' times relative to the machine's first run.
+
+        `blocks` is anchor kernel → mean call times in ns. The result is None without any such times."""
         logs = self._logs({name: median(ns) for name, ns in blocks.items() if ns})
         return exp(sum(logs) / len(logs)) if logs else None
 
     def moment(self, blocks: Mapping[str, Sequence[float]], felt: Sensitivity | None = None) -> Moment:
-        """Return the machine's speed while these blocks of the anchors were measured.
+        """Return the machine's speed while these times of the anchor kernels were measured.
 
-        `blocks` maps each anchor to the times of its blocks in ns; it is empty if no anchor can run. `felt` is the
-        sensitivity of the case, by default `prior`."""
+        `blocks` is anchor kernel → mean call times in ns. `felt` is the sensitivity of the case, by default `prior`."""
         felt = felt or self.prior
         measured = {name: ns for name, ns in sorted(blocks.items()) if ns and name in self.reference_ns}
         medians = {name: median(ns) for name, ns in measured.items()}
@@ -131,9 +126,9 @@ class History:
 
 
 def _pooled(values: Sequence[float], prior_sd: float) -> tuple[float, float]:
-    """Return the values' mean, and their standard deviation pooled with `prior_sd`.
+    """Return the mean, and the standard deviation pooled with `prior_sd`.
 
-    `prior_sd` counts as the standard deviation of `PRIOR_SESSIONS` further values."""
+    `prior_sd` weighs as much as `PRIOR_SESSIONS` further values."""
     mean = sum(values) / len(values) if values else 0.0
     freedom = PRIOR_SESSIONS + max(0, len(values) - 1)
     return mean, sqrt((PRIOR_SESSIONS * prior_sd**2 + sum((value - mean) ** 2 for value in values)) / freedom)
@@ -153,68 +148,66 @@ def _median_sd(blocks_ns: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The speed of the machine while a case was measured, and how strongly the case follows it."""
+    """The machine's speed while a case was measured, and how strongly the case's time follows the speed."""
 
     session_sd: float
-    """Standard deviation of the logarithm of the anchors' times between sessions."""
+    """Standard deviation of log(time of the anchor kernels) between runs."""
     case_sd: float
-    """Standard deviation between sessions of the part of a case's time that the anchors do not explain."""
+    """Standard deviation between runs of the part of log(case's time) that anchors do not explain."""
     sessions: int
-    """The number of sessions that `session_sd` is computed from."""
+    """The number of runs that `session_sd` is computed from."""
     factor: float | None = None
-    """The anchors' times relative to the machine's first session; None if no anchor could run."""
+    """The anchor kernels' times relative to the machine's first run. None if no anchor could run."""
     factor_sd: float | None = None
-    """Standard deviation of the factor's logarithm; None without a factor."""
+    """Standard deviation of log(factor). None without a factor."""
     anchors_ns: Sequence[float] = ()
     reference_ns: Sequence[float] = ()
     sensitivity: float = PRIOR.mean
-    """The case's sensitivity; the prior's mean if an older version of dispatchflow measured the case."""
+    """The power of `factor` to which the case's time is proportional. The default is the prior's mean."""
     sensitivity_sd: float = PRIOR.sd
     freedom: float = PRIOR.freedom
-    """Degrees of freedom of `sensitivity_sd` and `case_sd`, which are learned together."""
+    """Degrees of freedom of `sensitivity_sd` and `case_sd`."""
     unusual: float = 0.0
-    """How far the logarithm of the anchors' times is from its mean over the sessions."""
+    """The deviation of log(time of the anchor kernels) from its mean over the runs."""
     case_unusual: float = 0.0
-    """The part of the deviation of log(case's time) from its mean that the anchors do not explain."""
+    """The deviation of log(case's time) in this run that the anchor kernels do not explain."""
 
     @property
     def between(self) -> float:
-        """Half-width of the 95 % interval of log(ratio of a case's times in two sessions).
+        """Half-width of the 95 % interval of log(ratio of a case's times in two runs).
 
-        The noise of blocks is left out."""
+        The noise within a run is left out."""
         return self.later(0.0)
 
     @property
     def factor_half_width(self) -> float | None:
-        """Half-width of the 95 % interval of the factor's logarithm; None without a factor."""
+        """Half-width of the 95 % interval of log(factor). None without a factor."""
         return None if self.factor_sd is None else Z * self.factor_sd
 
     @property
     def correction(self) -> float | None:
-        """The factor to the power of the sensitivity; None without a factor.
+        """The factor to the power of the sensitivity. None without a factor.
 
-        A case's time divided by it is its anchored time: its time at the speed of the machine's first session."""
+        A case's time divided by `correction` is its time at the speed of the machine's first run."""
         return None if self.factor is None else exp(self.sensitivity * log(self.factor))
 
     def later(self, within: float) -> float:
-        """Return the half-width of the 95 % interval for the case's median in another session.
+        """Return the half-width of the 95 % interval for the case's median in another run.
 
-        `within` is the half-width of the 95 % interval of this session's median. Both are half-widths of log(time).
-        After an unusual session the interval is wider."""
+        `within` is the half-width for this run's median. The half-widths are those of log(time)."""
         apart = self.session_sd**2 + max(self.session_sd, abs(self.unusual)) ** 2
         felt = (self.sensitivity**2 + self.sensitivity_sd**2) * apart
         freedom = PRIOR_SESSIONS + max(0, self.sessions - 1)
         return sqrt(2 * within**2 + self._between((felt, freedom), (self._own**2, self.freedom)) ** 2)
 
     def later_anchored(self, within: float) -> float | None:
-        """Return the half-width of the 95 % interval for the case's anchored median in another session.
+        """Return the half-width of the 95 % interval for the case's corrected median in another run.
 
-        An anchored median is a median divided by `correction`. `within` and the result are as for `later`. Returns None
-        without anchors, or if the interval is not narrower than that of `later`.
-
-        The sensitivity is uncertain, which widens the interval. The effect grows with the distance of the anchors'
-        times from those of the machine's first session. For the other session, this distance is assumed to be
-        `session_sd`."""
+        A corrected median is a median divided by `correction`. `within` is as in `later`. Returns None without anchors,
+        or if the interval is not narrower than that of `later`."""
+        # The sensitivity is uncertain, which widens the interval. The effect grows with the distance of the anchors'
+        # times from those of the machine's first session. For the other session, this distance is assumed to be
+        # `session_sd`.
         if self.factor is None or self.factor_sd is None:
             return None
         apart = self.sensitivity_sd**2 * (log(self.factor) ** 2 + self.session_sd**2)
@@ -225,14 +218,14 @@ class Moment:
 
     @property
     def _own(self) -> float:
-        """The case's own deviation: the larger of the usual deviation and this session's deviation."""
+        """The larger of the case's usual deviation and the deviation in this session."""
         return max(self.case_sd, abs(self.case_unusual))
 
     def _between(self, *parts: tuple[float, float]) -> float:
-        """Return the half-width of a 95 % interval for the sum of `parts` and the other session's deviation.
+        """Return the half-width of a 95 % interval for the sum of `parts` and the other run's deviation.
 
-        Each part is (variance, degrees of freedom). The variance of the other session's deviation is `case_sd` squared.
-        The interval uses Student's t with the degrees of freedom of the sum (Welch-Satterthwaite equation)."""
+        Each part is (variance, degrees of freedom). The degrees of freedom of the sum follow Welch and Satterthwaite.
+        """
         every = [*parts, (self.case_sd**2, self.freedom)]
         variance = sum(part for part, _ in every)
         freedom = int(variance**2 / sum(part**2 / freedom for part, freedom in every))

@@ -1,8 +1,7 @@
 """Emit the calibration kernels: modules that only compute or only move data.
 
-They measure the ceilings of a device, its highest rates in flops and bytes per second. The fastest block that was ever
-measured counts. A case whose rate is above a ceiling is called `suspect`. The kernels are compiled for llvm-cpu, or for
-the target of a GPU, and run with the same runtime, threads and CPUs as the cases."""
+Their fastest blocks give the ceilings of a device: its highest rates in flops and bytes per second. A case whose rate
+is above a ceiling is called `suspect`."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from dispatchflow.iree.targets import Target
 from dispatchflow.mlir.types import ElementType, Signature, TensorType
 
 MARGIN = 1.1
-"""A rate above ceiling × `MARGIN` is suspect: clocks differ by some percent between two processes."""
+"""A rate above ceiling × `MARGIN` is suspect. Clocks differ by some percent between processes."""
 
 # Type → the CPU features that have wide dot products of it. Their rates exceed the ceiling of f32 multiply-adds.
 _WIDE = {
@@ -23,19 +22,18 @@ _WIDE = {
 
 
 _CACHED = (2**17, 2**16, 2**18)
-"""The sizes of arrays that stay in the caches, in f32 or i32 elements.
+"""The sizes of arrays that stay in the caches, in elements of 4 bytes.
 
-Only the first is used unless a rate is suspect. A smaller array fits into a nearer cache; with a larger one, the launch
-takes a smaller fraction of the time."""
+Only the first size is used unless a rate is suspect."""
 ENOUGH_NS = 2e7
-"""The launch overhead of a call that takes at least this time is negligible."""
+"""The time of a call in ns from which the launch overhead is negligible."""
 _GPU_SIZES = (2**17, 2**20, 2**24)
 """The sizes of arrays for multiply-adds, in elements.
 
-Several sizes are needed, because large GPUs are 10⁵ times as fast as software rasterizers."""
+Large GPUs are 10⁵ times as fast as software rasterizers."""
 _GPU_CACHED = (2**22, 2**20, 2**24)
 _GPU_CACHE_BYTES = 2**28
-"""The largest last-level cache of a GPU in 2025 (AMD MI300X: 256 MiB); drivers do not report the size."""
+"""The largest last-level cache of a GPU in 2025 (AMD MI300X). Drivers do not report the size."""
 _PART_OF_MEMORY = 8
 READ = "_read"
 
@@ -46,16 +44,16 @@ class Kernel:
 
     name: str
     kind: str
-    """The ceiling that it measures: `f32`, `f64`, `cache`, `cache_read`, `memory` or `memory_read`."""
+    """The measured ceiling: `f32`, `f64`, `cache`, `cache_read`, `memory` or `memory_read`."""
     module: str
     """The MLIR text."""
     input: TensorType
     work: int
-    """The flops of one call, or the bytes that it moves."""
+    """The flops of one call, or the bytes that one call moves."""
     spare: bool = False
     """Whether the kernel is measured only when a rate is suspect."""
     growth: int = 0
-    """The number of smaller kernels of this kind; if one takes `ENOUGH_NS`, this kernel is skipped."""
+    """The number of smaller kernels of this kind. If one takes `ENOUGH_NS`, this kernel is skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +61,17 @@ class Processor:
     """The properties of a CPU or GPU that decide which kernels measure its ceilings."""
 
     register_bytes: int | None
-    """The size of a vector register; None if each lane is a thread, as on a GPU."""
+    """The size of a vector register. None if each lane is a thread, as on a GPU."""
     faster: frozenset[ElementType]
-    """Operand types whose products may run faster than the multiply-adds that are measured."""
+    """Operand types whose products may run faster than the measured multiply-adds."""
     cache_bytes: int | None
-    """The size of the last-level cache; None if unknown. Arrays of twice this size measure the memory."""
+    """The size of the last-level cache. None if unknown."""
 
 
 def processor(target: Target, cpu_flags: str, cache_bytes: int | None) -> Processor:
-    """Return the processor of a target; `cpu_flags` and `cache_bytes` are those of this machine's CPU."""
+    """Return the processor of a target.
+
+    `cpu_flags` and `cache_bytes` are those of this machine's CPU."""
     if target.has_threads:
         flags = set(cpu_flags.split())
         wide = frozenset(element for element, names in _WIDE.items() if flags.intersection(names))
@@ -82,11 +82,9 @@ def processor(target: Target, cpu_flags: str, cache_bytes: int | None) -> Proces
 
 
 def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
-    """Return the kernels for a processor.
+    """Return the kernels for a processor: some compute in f32 or f64, others read or copy arrays.
 
-    Some kernels compute in registers only, in f32 and f64. Others only read an array, or read an array and write
-    another. The arrays of these kernels stay in the caches. If `memory_bytes` permits, there is a second set of reading
-    and writing kernels for the memory: the arrays of each are together twice as large as the last-level cache."""
+    Kernels that measure the memory, and not the caches, are included only if `memory_bytes` is large enough."""
     if (register := processor.register_bytes) is not None:
         found, sizes = [_compute(ElementType.F32, register * 2), _compute(ElementType.F64, register)], _CACHED
     else:
@@ -100,10 +98,9 @@ def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
 
 
 def compute_kind(signature: Signature | None, processor: Processor) -> str | None:
-    """Return the kind of the kernels, `f32` or `f64`, whose rate limits the arithmetic on these types.
+    """Return the kind of kernel, `f32` or `f64`, whose rate limits arithmetic on these types.
 
-    Returns None if no kernel measures such arithmetic: for integers, and for operands whose products may run faster
-    than multiply-adds (`Processor.faster`)."""
+    Returns None for integers, and for operand types in `processor.faster`."""
     if signature is None or not signature.accumulator.is_float or processor.faster.intersection(signature.operands):
         return None
     return "f64" if signature.accumulator is ElementType.F64 else "f32"
@@ -115,11 +112,9 @@ def traffic_kind(working_set_bytes: int, cache_bytes: int | None) -> str:
 
 
 def _compute(element: ElementType, vector: int) -> Kernel:
-    """Return a kernel with a chain of multiply-adds on every element.
-
-    `vector` elements are processed at once and fill eight registers. The chains of different registers are independent:
-    eight chains keep two units with a latency of four cycles busy. On Zen 3, eight registers reached 92 GFLOP/s of f32,
-    and sixteen reached 58."""
+    """Return a kernel with a chain of multiply-adds on every element."""
+    # `vector` elements fill eight registers, whose chains are independent: eight chains keep two units with a latency
+    # of four cycles busy. On Zen 3, eight registers reached 92 GFLOP/s of f32, and sixteen reached 58.
     steps, size = 128, 2**20
     chain = "\n".join(f"      %x{i + 1} = math.fma %x{i}, %p, %q : {element.mlir} loc(unknown)" for i in range(steps))
     config = f"distribution = [8192], vector_common_parallel = [{vector}]"
@@ -138,9 +133,8 @@ def _compute(element: ElementType, vector: int) -> Kernel:
 
 
 def _independent(element: ElementType, growth: int) -> Kernel:
-    """Return a kernel with eight chains of multiply-adds on every element.
-
-    It is for processors whose lanes are threads: the chains give each thread enough independent work."""
+    """Return a kernel for GPUs, with eight chains of multiply-adds on every element."""
+    # Lanes are threads here, and the chains give each thread enough independent work.
     chains, steps, size = 8, 64, _GPU_SIZES[growth]
     lines = []
     for c in range(chains):
@@ -160,7 +154,7 @@ def _independent(element: ElementType, growth: int) -> Kernel:
 
 
 def _copying(level: str, size: int, spare: bool = False) -> Kernel:
-    """Return a kernel that reads an array and writes another of the same size."""
+    """Return a kernel that reads an array and writes an array of the same size."""
     tensor = TensorType((size,), ElementType.F32)
     body = "      %y = arith.addf %x0, %x0 : f32 loc(unknown)"
     module = _elementwise(tensor, "", "", "", body, "%y")
@@ -168,9 +162,8 @@ def _copying(level: str, size: int, spare: bool = False) -> Kernel:
 
 
 def _reading(level: str, size: int, spare: bool = False) -> Kernel:
-    """Return a kernel that sums the rows of an array of integers.
-
-    Integers are used because adding floats takes longer than loading them."""
+    """Return a kernel that sums the rows of an array of integers."""
+    # Adding floats would take longer than loading them.
     tensor, sums = TensorType((size // 1024, 1024), ElementType.I32), TensorType((size // 1024,), ElementType.I32)
     x, y = tensor.mlir, sums.mlir
     maps, iterators = "[affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>]", '["parallel", "reduction"]'
@@ -212,10 +205,10 @@ ins(%arg0 : {t}) outs(%empty : {t}) {{
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The types and the traffic of a call, which determine the ceilings of its rates."""
+    """The element types and the traffic of a call, which determine the ceilings of its rates."""
 
     signature: Signature | None
-    """The element types; None if there is no arithmetic, or no kernel measures the types."""
+    """The element types. None if there is no arithmetic, or no kernel measures the types."""
     traffic_bytes: int
     read_bytes: int
     """The part of `traffic_bytes` that is read."""
@@ -232,10 +225,9 @@ class Work:
 def ceilings(rates: Mapping[str, float], work: Work, processor: Processor) -> tuple[float | None, float | None]:
     """Return the rates that this work cannot exceed: (flops per s, bytes per s), each None if unknown.
 
-    `rates` maps kinds of kernels to their highest rates. The traffic ceiling is the higher of two rates, that of
-    reading alone and that of reading and writing, because no mixture of reads and writes is faster than both. Cold work
-    reads its inputs from memory, but may write into a cache. Its traffic ceiling therefore only limits the reads: they
-    are not faster than a kernel that reads memory."""
+    `rates` is kind of kernel → highest rate."""
+    # No mixture of reads and writes is faster than the faster of two kernels: one that reads, and one that reads and
+    # writes. Cold work reads its inputs from memory, but may write into a cache. Therefore only its reads are limited.
     *compute, level, reading = work.kinds(processor)
     flops = rates.get(compute[0]) if compute else None
     if work.cold:

@@ -1,4 +1,4 @@
-"""Measure the calibration kernels (`calibration.py`), and record the highest rates that they reach.
+"""Measure kernels that only compute or only move data, and record their highest rates.
 
 Such a rate is a ceiling: no case that is limited in the same way can be faster."""
 
@@ -41,12 +41,12 @@ class _KernelTrial(Trial):
 
 
 def _calibrated(target: Target) -> Target:
-    """Return the target whose ceilings apply to `target`: llvm-cpu for each target of this CPU."""
+    # All targets of this CPU have the ceilings of llvm-cpu.
     return TARGETS["llvm-cpu"] if target.has_threads else target
 
 
 def work_of(case: Case) -> Work | None:
-    """Return the types and traffic of a case; None if they are unknown, as for a user's module."""
+    """Return the element types and traffic of a case; None if unknown, as for a user's module."""
     program = case.operation
     if not isinstance(program, Operation) or (moved_bytes := traffic_bytes(program)) is None:
         return None
@@ -54,7 +54,7 @@ def work_of(case: Case) -> Work | None:
 
 
 def work_of_site(site: Site) -> Work | None:
-    """Return the types and traffic of one execution of a site; None if its traffic is unknown."""
+    """Return the element types and traffic of one execution of a site; None if the traffic is unknown."""
     if site.traffic_bytes is None:
         return None
     found = [element for name in site.elements if (element := ELEMENT_TYPES.get(name)) and element.is_float]
@@ -65,7 +65,7 @@ def work_of_site(site: Site) -> Work | None:
 
 
 def _highest(text: str | None, rates: Mapping[str, float]) -> dict[str, float]:
-    """Return for each kind the higher of two rates: the one in `rates` and the one recorded in `text`."""
+    """Return for each kind the higher of the rate in `rates` and the rate recorded in `text`."""
     known: dict[str, float] = json.loads(text or "{}")
     return known | {kind: max(rate, known.get(kind, 0.0)) for kind, rate in rates.items()}
 
@@ -75,10 +75,7 @@ def _highest_json(text: str | None, rates: Mapping[str, float]) -> str:
 
 
 class Ceilings:
-    """The highest rates that any project of this user has recorded on this machine.
-
-    For each number of CPU threads and each GPU target, they are a mapping from a kernel's kind to the flops or bytes
-    per second of its fastest block."""
+    """The highest rates that any project of this user has recorded on this machine."""
 
     def __init__(self, store: Store, facts: MachineFacts, toolchain: Toolchain, executor: StageExecutor) -> None:
         self._store, self._facts, self._toolchain, self._executor = store, facts, toolchain, executor
@@ -87,13 +84,13 @@ class Ceilings:
         self._processors: dict[str, Processor] = {}
 
     def of(self, case: Case, device: Device) -> tuple[float | None, float | None]:
-        """Return a case's ceilings: (flops per s, bytes per s), each None if unknown."""
+        """Return the highest rates for a case: (flops per s, bytes per s), each None if unknown."""
         return self._of(work_of(case), case.target, device)
 
     def of_sites(
         self, program: Program, target: Target, device: Device
     ) -> dict[int, tuple[float | None, float | None]]:
-        """Return the number of each site → its ceilings: (flops per s, bytes per s), each None if unknown."""
+        """Return site's number → highest rates for the site: (flops per s, bytes per s), each None if unknown."""
         return {site.number: self._of(work_of_site(site), target, device) for site in program.sites}
 
     def _of(self, work: Work | None, target: Target, device: Device) -> tuple[float | None, float | None]:
@@ -102,17 +99,17 @@ class Ceilings:
         return calibration.ceilings(self._highest_rates(target, device), work, self._processor(target))
 
     def kinds(self, case: Case) -> tuple[str, ...]:
-        """Return the kinds of the kernels whose rates are the ceilings of a case."""
+        """Return the kinds of the calibration kernels whose rates limit a case."""
         work = work_of(case)
         return work.kinds(self._processor(case.target)) if work else ()
 
     def kinds_of_sites(self, sites: Iterable[Site], target: Target) -> tuple[str, ...]:
-        """Return the kinds of the kernels whose rates are the ceilings of a program's sites."""
+        """Return the kinds of the calibration kernels whose rates limit `sites`."""
         processor = self._processor(target)
         return tuple(kind for site in sites if (work := work_of_site(site)) for kind in work.kinds(processor))
 
     def compilations(self, target: Target) -> list[Action]:
-        """Return the actions that compile all kernels for a target."""
+        """Return the actions that compile all calibration kernels for a target."""
         flags = self._flags(target)
         return [
             self._executor.resolver.compilation(digest_of(kernel.module.encode()), flags)
@@ -149,7 +146,7 @@ class Ceilings:
         return _calibrated(target).name, device.threads
 
     def _rates(self, target: Target, device: Device) -> dict[str, float]:
-        """Return the highest rates recorded with exactly this number of threads; empty if there are none."""
+        """Return the highest rates recorded with exactly this number of threads."""
         if (place := self.place(target, device)) not in self._known:
             name = self.name(target, device)
             own, everyones = self._store.records.remembered(name), self._facts.remembered(name)
@@ -157,9 +154,8 @@ class Ceilings:
         return self._known[place]
 
     def _highest_rates(self, target: Target, device: Device) -> dict[str, float]:
-        """Return the highest rates recorded with this number of threads or fewer.
-
-        The rates of fewer threads count, because more threads are no slower."""
+        """Return the highest rates recorded with this number of threads or fewer."""
+        # More threads are no slower.
         if (place := self.place(target, device)) not in self._reached:
             most = dict(self._rates(target, device))
             for fewer in self._with_fewer_threads(target, device):
@@ -170,31 +166,29 @@ class Ceilings:
 
     @staticmethod
     def _with_fewer_threads(target: Target, device: Device) -> list[Device]:
-        """Return copies of the device, one for each smaller number of threads."""
         return [replace(device, threads=n) for n in range(1, device.threads if target.has_threads else 1)]
 
     def copy_to_store(self, target: Target, device: Device) -> None:
-        """Copy the highest rates, which are kept for all projects of the user, into this project's store.
+        """Copy the user's highest rates into this project's store.
 
-        The store's rows then keep their ceilings if the user's cache directory is lost, as with a container, or if the
-        store is moved to another machine."""
+        The store's rows then keep their ceilings if the user's cache directory is lost."""
         for one in (device, *self._with_fewer_threads(target, device)):
             name, rates = self.name(target, one), self._rates(target, one)
             if rates != json.loads(self._store.records.remembered(name) or "{}"):
                 self._store.records.revise(name, partial(_highest_json, rates=rates))
 
     def missing(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
-        """Return those of `kinds` that have no recorded rate, although the target has a kernel for them."""
+        """Return those of `kinds` for which the target has a kernel, but no rate is recorded."""
         known = {kernel.kind for kernel in self.kernels(target)} - set(self._rates(target, device))
         return [kind for kind in dict.fromkeys(kinds) if kind in known]
 
     def calibrate(
         self, target: Target, device: Device, session: Session, kinds: Collection[str], spare: bool = False
     ) -> None:
-        """Measure the kernels of these kinds, and keep the highest rates that were ever recorded.
+        """Measure the kernels of these kinds, and record the highest rates.
 
-        The ceiling of a kernel that does not compile or run here stays unknown. With `spare`, the kernels that are
-        measured only when a rate is suspect (`Kernel.spare`) are measured too."""
+        The ceiling of a kernel that does not compile or run stays unknown. With `spare`, kernels whose `Kernel.spare`
+        is true are measured too."""
         device = self.calibrated(target, device)
         wanted = [kernel for kernel in self.kernels(target) if kernel.kind in kinds and spare >= kernel.spare]
         rates, enough = dict[str, float](), set[str]()

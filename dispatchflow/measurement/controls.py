@@ -1,7 +1,7 @@
 """Choose and measure controls: unchanged cases that show whether two runtimes are equally fast.
 
-Each control is measured with both runtimes in the same rounds. If the old runtime is not available, the blocks that
-were recorded with it are used."""
+Each control is measured with each runtime, in the same rounds. Without the old runtime, its recorded blocks are used.
+"""
 
 from __future__ import annotations
 
@@ -40,18 +40,20 @@ from dispatchflow.tools.toolchain import runtime_of
 
 _PATIENCE_S = 0.2
 _FAILURES = 2
-"""The number of attempts at a block; if all fail, the control has failed with the block's runtime."""
+"""The number of attempts at a block."""
 
 
 def questions(
     reused: Iterable[CaseState], judged: Callable[[Measurement, Device], Judgement | None], block_s: float, run: str
 ) -> list[tuple[list[CaseState], list[CaseState]]]:
-    """Group cases by runtime and device, and return (cases, controls) of each group that must be judged.
+    """Return (cases, controls) of each group of cases whose runtimes must be judged.
 
-    `reused` are the cases that reuse a measurement of another runtime. They are grouped by that runtime and by device,
-    and the controls are chosen from the cases of the group. A group must be judged in three cases: `judged` returns no
-    judgement; more controls are available now than the judgement has; or the judgement is unknown, and another run than
-    `run` made it. `block_s` is the length of a block in seconds."""
+    Args:
+        reused: cases that reuse a measurement of another runtime. A group has the same old runtime and device.
+        judged: returns the recorded judgement on a group; None if there is none.
+        block_s: the length of one benchmark process, in seconds.
+        run: the name of this run. An unknown judgement by another run is repeated.
+    """
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)
@@ -64,7 +66,7 @@ def questions(
 
 
 def reused_measurement(chain: CaseState) -> Measurement:
-    """Return the measurement that a case reuses; there must be one."""
+    """Return the measurement that a case reuses. The case must have one."""
     taken = chain["profile"].measurement
     assert taken is not None
     return taken
@@ -73,8 +75,7 @@ def reused_measurement(chain: CaseState) -> Measurement:
 def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
     """Choose up to three controls: the cases with the shortest, the middle and the longest call.
 
-    Only cases of which a call fits into a block are considered; if there is none, the case with the shortest call is
-    the only control. The shortest call shows mainly launch overhead. Cases that share a measurement count as one."""
+    A case whose call takes longer than `block_s` is chosen only if all calls take longer. Then there is one control."""
     medians: dict[str, tuple[float, CaseState]] = {}
     for chain in chains:
         if (taken := reused_measurement(chain)).blocks_ns:
@@ -86,7 +87,7 @@ def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
 
 @dataclass
 class _Sides:
-    """A control while it is measured: the blocks of both runtimes, round by round."""
+    """A control while it is measured: the blocks of each runtime, round by round."""
 
     case: str
     trial: Trial
@@ -106,10 +107,7 @@ class _Sides:
 
     @property
     def plainly_moved(self) -> bool:
-        """Whether the new runtime fails, or is faster or slower at the high confidence `FIRST_CONFIDENCE`.
-
-        If this is true of any control after `FIRST_ROUNDS` rounds, no control is measured further. The confidence is
-        higher than in the final comparison."""
+        """Whether the new runtime fails, or is faster or slower at the confidence `FIRST_CONFIDENCE`."""
         if "new" in self.failures:
             return True
         enough = self.together and len(self.new_ns) > 0
@@ -131,8 +129,7 @@ class Say(Protocol):
 class Controls:
     """Decides, by measuring controls, whether pairs of runtimes are equally fast.
 
-    `trial_of` returns the trial of a case, and creates the code and the inputs that it needs; it returns None if they
-    cannot be created."""
+    `trial_of` returns the trial of a case. It returns None if the case's code or inputs cannot be created."""
 
     def __init__(
         self, executor: StageExecutor, bench: BlockRunner, trial_of: Callable[[Case], Trial | None], say: Say
@@ -141,11 +138,10 @@ class Controls:
         self._store, self._resolver, self._run = executor.store, executor.resolver, executor.run
 
     def judge(self, reused: Iterable[CaseState]) -> list[Case]:
-        """Return the cases whose reused measurements do not count, because the runtimes differ (`moved`).
+        """Return the cases whose reused measurements do not count, because the runtimes differ.
 
-        Missing judgements are made first. If another run is judging the same pair of runtimes, this one waits for that
-        judgement and uses it. Call this method from one thread only; because blocks run alone, more threads would save
-        no time."""
+        Missing judgements are made first. If another run is judging the same runtimes, the method waits for that
+        judgement. Call the method from one thread only."""
         resolver, block_s = self._resolver, self._resolver.settings.protocol.block_s
         moved: list[Case] = []
         for group, chosen in questions(reused, resolver.reuse.judged, block_s, self._run):
@@ -158,7 +154,7 @@ class Controls:
         return moved
 
     def _recorded_or_measured(self, name: str, chosen: Sequence[CaseState]) -> Judgement | None:
-        """Return the recorded judgement, or make one with these controls; None if no control can run."""
+        """Return the recorded judgement, or measure these controls. The result is None if no control can run."""
         store = self._store
         claim = name.partition(":")[2]
         began = time.monotonic()
@@ -179,7 +175,6 @@ class Controls:
             store.claims.drop(claim)
 
     def _measure(self, chosen: Sequence[CaseState]) -> Judgement | None:
-        """Measure these controls with both runtimes; None if none of them can run."""
         toolchain, taken = self._resolver.toolchain, reused_measurement(chosen[0])
         # Controls need no dispatch statistics, for which each block would call the module once more.
         present = replace(toolchain, dispatch_statistics=False)
@@ -205,7 +200,7 @@ class Controls:
         return Judgement(old, new, chosen[0].device.uri, self._run, time.time(), controls)
 
     def _gives_other_results(self, sides: Sequence[_Sides], chosen: Sequence[CaseState]) -> bool:
-        """Return whether a control's results are wrong with the new runtime; no control is then timed."""
+        # If the results of one control are wrong, no control is timed.
         for side, chain in zip(sides, chosen, strict=True):
             if (why := self._executor.recheck(chain.case, chain.device)) is not None:
                 side.failures["new"] = f"{UNSOUND}{why}"
@@ -226,10 +221,9 @@ class Controls:
                 self._round(side, {word: pair[word] for word in lot.sample(sorted(pair), len(pair))})
 
     def _round(self, side: _Sides, pair: dict[str, Toolchain]) -> None:
-        """Measure a block with each runtime, in the order of `pair`.
-
-        If the new runtime fails, the round does not count. If the old one fails, the new runtime's blocks are
-        compared with the blocks that were recorded with the old one, not with blocks of the same rounds."""
+        """Measure a block with each runtime, in the order of `pair`."""
+        # If the new runtime fails, the round does not count. If the old one fails, the new runtime's blocks are
+        # compared with the blocks that were recorded with the old one.
         found: dict[str, float] = {}
         for word, tools in pair.items():
             for attempts_left in reversed(range(_FAILURES)):
@@ -251,7 +245,7 @@ class Controls:
 
 
 def _labels(taken: Measurement, present: Toolchain) -> tuple[str, str]:
-    """Return the versions of both runtimes, with the beginning of their digests if the versions are equal."""
+    """Return the versions of the runtimes, with parts of their digests if the versions are equal."""
     old, new = str(taken.conditions.get("runtime", "unknown")), present.runtime_version
     if old != new:
         return old, new

@@ -1,4 +1,4 @@
-"""Run the invocations of a microbenchmark in processes of their own, and measure their dispatches."""
+"""Run the invocations of a microbenchmark in separate processes, and measure their dispatches."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.tools import machine, processes, toolchain
 
 _EVENTS = 20_000
-"""The largest number of dispatches in a block, which is one profiled process."""
+"""The largest number of dispatches in a block. A block is one profiled process."""
 _ATTEMPTS = 5
-"""The number of attempts at a block whose profile is incomplete, because the runtime lost events."""
+"""The number of attempts at a block, because the runtime may lose events of its profile."""
 _FLUSH_MS = 1
 
 Row = dict[str, Any]
@@ -41,7 +41,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Executors:
-    """Starts the runtime's tools for one device; a call that crashes affects no other call.
+    """Starts the runtime's tools for one device. A call that crashes affects no other call.
 
     Args:
         device: the runtime's URI of the device.
@@ -59,8 +59,7 @@ class Executors:
         """Check an invocation against its compiled module, and return the call to make.
 
         Raises:
-            SpecError: the file cannot be read or is no compiled module, it has no such function, or operands or
-                expected results do not fit.
+            SpecError: the file is no compiled module that can be read, or the invocation does not fit the module.
         """
         vmfb = given.vmfb if isinstance(given.vmfb, bytes) else self._content(given)
         with self._directory({"module.vmfb": vmfb}) as place:
@@ -72,7 +71,9 @@ class Executors:
         return checked(given, vmfb, module_metadata.parse(text))
 
     def rows(self, call: Call, check_only: bool) -> list[Row]:
-        """Verify and measure a call; return a row for each dispatch, or one row if there are no times."""
+        """Verify and measure a call; return a row for each dispatch.
+
+        The result is one row if there are no times. With `check_only`, nothing is measured."""
         row: Row = {"invocation": call.name, "function": call.function, "device": self.device}
         with self._directory(dict(self._files(call))) as place:
             row |= self._verified(call, place)
@@ -84,9 +85,7 @@ class Executors:
                 return [row | {"status": "failed", "reason": f"measuring failed: {in_one_line(error)}"}]
 
     def _verified(self, call: Call, place: Path) -> Row:
-        """Call the function once and compare its results.
-
-        Returns the cells `status`, `verdict` and, if there is one, `reason` of a row."""
+        """Call the function once, compare its results, and return cells with the verdict."""
         names = module.output_names(call.results)
         given = [_value(operand.shape, operand.element, i, call) for i, operand in enumerate(call.operands)]
         run = command_lines.run_argv(
@@ -108,7 +107,7 @@ class Executors:
         return {"status": "checked" if ok else "failed", "verdict": facts["verification"], **why}
 
     def _measured(self, call: Call, place: Path) -> Iterator[Row]:
-        """Measure a call; yield the cells of the row of each dispatch."""
+        """Measure a call; yield the cells of each dispatch's row."""
         inputs = [
             f"{rotated}xi8=@cold_{i}.bin" if rotated else _value(operand.shape, operand.element, i, call)
             for i, (operand, rotated) in enumerate(zip(call.operands, self._rotate(call, place), strict=True))
@@ -147,10 +146,9 @@ class Executors:
     def _block(
         self, call: Call, place: Path, inputs: Sequence[str], calls: int
     ) -> tuple[profile_events.Repetition, Sequence[Launch]]:
-        """Run a profiled process; return the repetition that counts, and the dispatches in it.
-
-        The process has two repetitions of `calls` calls. The first one is the warm-up, and the second one counts. If
-        the dispatches differ from call to call, both are returned as one repetition."""
+        """Run a profiled process; return the repetition that counts, and the dispatches in it."""
+        # The process has two repetitions of `calls` calls: a warm-up, and the one that counts. If the dispatches differ
+        # from call to call, the two count as one repetition.
         for attempt in range(_ATTEMPTS):
             argv = command_lines.profiled_benchmark_argv(
                 self._runtime("iree-benchmark-module"), "module.vmfb", self._rotated_flags(call), inputs, calls,
@@ -176,7 +174,7 @@ class Executors:
         return repetitions[-1], [each for each in profile.launches if each.submission >= first]
 
     def _rotate(self, call: Call, place: Path) -> list[int]:
-        """Write into `place` the copies of cold operands, and the module that uses the next copy in each call.
+        """Write copies of cold operands into `place`, and the module that uses the next copy in each call.
 
         Returns the size of each operand's copies in bytes, which is 0 for an operand that is not cold.
 
@@ -213,7 +211,7 @@ class Executors:
                 yield f"input_{index}.bin", value
 
     def _run(self, argv: tuple[str, ...], place: Path, cpus: tuple[int, ...] = ()) -> str | None:
-        """Run a tool in a new process; return why it failed, None if it did not."""
+        """Run a tool in a new process; return why the tool failed, or None."""
         command = processes.Command(
             argv, place, command_lines.device_environment(os.environ),
             time_limit_s=self.limit_s, memory_limit_bytes=machine.memory_bytes(), cpus=cpus,
@@ -223,7 +221,7 @@ class Executors:
 
     @property
     def _cpus(self) -> tuple[int, ...]:
-        """The cores that the device's threads run on: one for `local-sync`."""
+        """The cores for the device's threads. The device `local-sync` has one thread."""
         if not self.device.startswith("local"):
             return ()
         return machine.cores()[-machine.workers() :] if self.device == "local-task" else machine.cores()[-1:]
@@ -250,17 +248,16 @@ class Executors:
 
 
 def _value(shape: tuple[int, ...] | None, element: str, index: int, call: Call) -> str:
-    """Return an operand as the tools take it: `4x8xf32=@input_0.bin`, or a bare number."""
+    """Return an operand as the tools spell it: `4x8xf32=@input_0.bin`, or a bare number."""
     if shape is None:
         return call.values[index].decode()
     return f"{'x'.join([*map(str, shape), element])}=@input_{index}.bin"
 
 
 def _judged(call: Call, types: Sequence[str], got: Sequence[bytes]) -> tuple[bool, str | None, Facts]:
-    """Compare the results with the expected ones.
+    """Compare results, and return whether none is wrong, the reason if one is, and facts of the verdict.
 
-    Returns whether no result is wrong, the reason if one is, and the facts of the verdict. `types` and `got` are the
-    types and the bytes of the results."""
+    `types` and `got` are the types and the bytes of the results."""
     assert call.expected is not None
     verdicts = {}
     for index, ((wanted_type, wanted), type, held) in enumerate(zip(call.expected, types, got, strict=True)):

@@ -27,9 +27,9 @@ _SIGNLESS = {"uint8": "int8", "uint16": "int16", "uint32": "int32", "uint64": "i
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An operand: a number, or a numpy array, also one of an ml_dtypes type such as `bfloat16`.
+    """An operand: a number or a numpy array. Types of ml_dtypes, such as `bfloat16`, are allowed.
 
-    A cold operand is copied until the copies fill twice the last-level cache, and each call uses the next copy."""
+    A cold operand has copies that fill twice the last-level cache. Each call uses the next copy."""
 
     value: Any
     cold: bool = False
@@ -37,13 +37,13 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A function of a compiled module with its operands, and the results that are expected.
+    """A function of a compiled module with its operands, and the expected results.
 
     Args:
         name: the name in the table of results; it is unique in a run.
         vmfb: the path of the compiled module, or its bytes.
         function: the name of the function.
-        inputs: the operands, one for each parameter: an `Input`, or its value alone, which is then not cold.
+        inputs: the operands, each an `Input` or a value. A value alone is not cold.
         expected: the expected results, one for each result; None to compare nothing.
         rtol: the tolerance of floating-point results; None for the default of their type (docs/verification.md).
     """
@@ -66,11 +66,11 @@ class Call:
     vmfb: bytes
     operands: tuple[Operand, ...]
     values: tuple[bytes, ...]
-    """The bytes of each operand; for a bare number, the bytes of its text."""
+    """The bytes of each operand. A bare number has the bytes of its text."""
     results: tuple[str, ...]
     """The declared types of the results."""
     expected: tuple[tuple[str, bytes], ...] | None
-    """The type of each expected result with its sizes, and its bytes."""
+    """The type of each expected result with its sizes, and its bytes. None if nothing is compared."""
     rtol: str | None
 
     @property
@@ -84,10 +84,10 @@ def checked(given: Invocation, vmfb: bytes, metadata: ModuleMetadata) -> Call:
     Args:
         given: the invocation.
         vmfb: the bytes of the compiled module.
-        metadata: the names and types of its functions.
+        metadata: the names and types of the module's functions.
 
     Raises:
-        SpecError: the module has no such function, or operands or expected results do not fit it.
+        SpecError: the module has no such function, or operands or expected results do not fit the function.
     """
     place = {"invocation": given.name}
     declared = metadata.functions.get(given.function)
@@ -164,7 +164,7 @@ def _number(array: Array, declared: str, what: str, place: dict[str, str]) -> in
 
 
 def _fitting(array: Array, declared: str, what: str, place: dict[str, str]) -> tuple[str, ElementType]:
-    """Return an array's type as functions declare it, such as `4x8xf32`, and its element type.
+    """Return an array's type, such as `4x8xf32`, and its element type.
 
     Raises:
         SpecError: the element type is unknown, or the array does not fit the type `declared`.

@@ -1,9 +1,7 @@
 """Measure pending cases in rounds: one block of each case, in random order, until all are decided.
 
-A block is one benchmark process. In rounds, the drift of the machine (clocks, other users, heat) affects all cases
-alike. Each block is recorded when it ends. An interrupted run loses its undecided measurements, so cases are measured
-in groups of about ten minutes. Cases of one shape (operation, sizes and types) stay in one group, because they are
-compared."""
+A block is one benchmark process. In rounds, the drift of the machine affects all cases alike. An interrupted run loses
+its undecided measurements, so cases are measured in groups of about ten minutes."""
 
 from __future__ import annotations
 
@@ -28,12 +26,12 @@ from dispatchflow.tools.limits import Limits
 
 _PATIENCE_S = 0.2
 _GROUP_S = 600.0
-"""The limit for the sum of a group's time budgets; a shape that needs more has a group of its own."""
+"""The limit for the sum of a group's time budgets. A shape that needs more has a group of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRunner:
-    """The store, environment and limits with which blocks run."""
+    """The store, environment and limits with which benchmark processes run."""
 
     store: Store
     environment: Mapping[str, str]
@@ -41,9 +39,7 @@ class BlockRunner:
 
 
 class Session:
-    """The pending measurements of one run.
-
-    Only one thread uses a session; because blocks run alone, more threads would save no time."""
+    """The pending measurements of one run. Only one thread may use a session."""
 
     def __init__(
         self,
@@ -62,9 +58,9 @@ class Session:
             toolchain: the tools that run the blocks.
             run: the name of the run.
             on_block: called after each block with its trial and the number of undecided trials of the same protocol.
-            refusal: returns why another run's measurement cannot be used in place of a trial; None if it can.
+            refusal: returns why another run's measurement cannot replace a trial; None if it can.
             sleep: waits for a number of seconds.
-            pauses: whether rounds are at least the protocol's `pause_s` apart; False only in tests that judge no time.
+            pauses: whether to wait between rounds; False only in tests that judge no time.
         """
         self._bench, self._store, self._toolchain = bench, bench.store, toolchain
         self._run, self._on_block, self._refusal, self._sleep = run, on_block, refusal, sleep
@@ -81,7 +77,7 @@ class Session:
         return [trial for trial in self._trials.values() if trial.outcome is None]
 
     def add(self, trial: Trial) -> Trial:
-        """Add a trial and return it; if an undecided trial has the same key, return that one instead."""
+        """Add a trial and return it; return an undecided trial with the same key instead, if there is one."""
         known = self._trials.get(trial.key)
         if known is not None and known.outcome is None:
             return known
@@ -89,7 +85,7 @@ class Session:
         return trial
 
     def measure_until_decided(self, trial: Trial) -> None:
-        """Run rounds until this trial is decided; other trials of its group may be decided too."""
+        """Run rounds until this trial is decided. Trials of the same group may be decided too."""
         if trial.outcome is None and trial.rounds is None:
             # Claimed trials stay in the rounds: another invocation may wait for them while we wait for its trials.
             self._group += self._group_of(trial)
@@ -97,9 +93,7 @@ class Session:
             next(self._blocks)
 
     def _group_of(self, first: Trial) -> list[Trial]:
-        """Return the trials of a group: those with the shape of `first`, and then those of further shapes.
-
-        Shapes are added until the sum of the trials' budgets would exceed the limit of a group."""
+        """Return the undecided trials with the shape of `first`, and those of further shapes up to `_GROUP_S`."""
         shapes: dict[str, list[Trial]] = {first.shape: []}
         for trial in self.undecided:
             if trial.rounds is None:
@@ -115,7 +109,7 @@ class Session:
         return found
 
     def _rounds(self) -> Iterator[None]:
-        """Measure round after round; yield after each block of a case, and while waiting for another run."""
+        """Measure round after round. Yield after each block of a case, and while waiting for another run."""
         began = waited_s = 0.0
         while True:
             order = self._group = [trial for trial in self._group if trial.outcome is None]
@@ -139,9 +133,8 @@ class Session:
                     yield
 
     def _round(self, ours: Sequence[Trial]) -> list[Trial]:
-        """Return the trials of a round: first the anchors in random order, then the cases in random order.
-
-        A case that is finished in this round has the anchors' blocks, too."""
+        """Return the trials of a round: first the anchors in random order, then the cases in random order."""
+        # Anchors are first, so that a case that is finished in this round has their blocks too.
         places = {id(trial.anchors): trial.anchors for trial in ours if trial.anchors is not None}
         for trial in ours:
             if not trial.blocks_ns and trial.anchors is not None:
@@ -150,7 +143,7 @@ class Session:
         return [*self._random.sample(anchors, len(anchors)), *self._random.sample(ours, len(ours))]
 
     def _anchor(self, anchor: Trial, ours: Sequence[Trial]) -> None:
-        """Measure a block of an anchor; if its first block fails, leave the anchor out of the session."""
+        """Measure a block of an anchor. If its first block fails, the anchor leaves the session."""
         try:
             block, _ = run_block(self._bench, self._toolchain, anchor)
         except (ToolError, OSError) as error:
@@ -164,9 +157,9 @@ class Session:
         anchor.iterations = anchor.iterations or max(1, round(anchor.protocol.block_s * 1e9 / block.ns))
 
     def _claim(self, trial: Trial) -> bool:
-        """Lock the measurement of this trial; return False if another run holds or has completed it.
+        """Lock the measurement of a trial. Return False if another run holds or has completed it.
 
-        If another run has completed it, the trial takes that run's blocks."""
+        If another run has completed the measurement, the trial takes that run's blocks."""
         if trial.claimed:
             return True
         if not self._store.claims.take(trial.key):
@@ -231,13 +224,12 @@ class Session:
 
 
 def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
-    """Run one block, alone on the machine; return it with its wall time in seconds.
+    """Run one benchmark process, alone on the machine. Return its block and its wall time in seconds.
 
-    `trial.iterations` may request a number of calls. If the block then ends much too early, a second block with a
-    number of calls of the tool's choice replaces it.
+    If the process ends much too early, a second process replaces the first.
 
     Raises:
-        ToolError: the tool failed, or printed times that are impossible.
+        ToolError: the tool failed, or printed impossible times.
         OSError: the tool could not be started.
     """
     block, wall_s = _run(bench, toolchain, trial)
@@ -251,7 +243,7 @@ def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[b
 
 
 def _run(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
-    """Run a benchmark process; return the block that it printed and its wall time in seconds."""
+    """Run a benchmark process. Return the block that it printed and its wall time in seconds."""
     with bench.store.scratch() as scratch:
         bench.store.place(scratch, trial.objects)
         command = processes.Command(

@@ -1,4 +1,4 @@
-"""Measure the sites of a case: the places in its program that launch a dispatch.
+"""Measure the sites of a case.
 
 A block is one process that profiles several calls, alone on the machine."""
 
@@ -30,11 +30,11 @@ from dispatchflow.store.entries import Record
 from dispatchflow.tools import processes
 
 _EVENTS = 20_000
-"""The largest number of dispatches in a block; a profile has about 300 bytes for each."""
+"""The largest number of dispatches in a block. A profile has about 300 bytes for each dispatch."""
 _ATTEMPTS = 5
 """The number of attempts at a block, unless its profile is incomplete."""
 _INCOMPLETE = 20
-"""The number of attempts at a block whose profile is incomplete, because the runtime lost events."""
+"""The number of attempts at a block if the runtime loses events of its profile."""
 _FLUSH_MS = 1
 _LOADS = 5
 """The number of times that a recorded load of a module is replayed."""
@@ -45,8 +45,6 @@ _Reader = Callable[[Program, Profile, Sequence[Repetition]], _Read]
 
 
 class _Profiled(NamedTuple):
-    """The parameters of a process that is profiled."""
-
     case: Case
     device: Device
     made: Artifacts
@@ -64,7 +62,7 @@ class SiteTrials:
     def make(self, case: Case) -> Record | None:
         """Measure a case's sites if their times are pending, and return the record of the sites.
 
-        The record has no times if they cannot be measured. Returns None if the case does not compile."""
+        The record has no times if the sites cannot be measured. Returns None if the case does not compile."""
         traced = provenance.of_case(self.executor, case)
         if traced is None or not traced.ok:
             return traced
@@ -117,10 +115,9 @@ class SiteTrials:
         return blocks
 
     def _with_load(self, chain: CaseState, made: Artifacts, program: Program, times: ProgramTimes) -> ProgramTimes:
-        """Return `times` with the time of the dispatches that run at load (`at_load_ns`).
-
-        They run before the profile of the calls begins. Therefore a load and a call are recorded once, replayed and
-        profiled. If this is impossible, `load_unknown` has the reason."""
+        """Return `times` with the time of the dispatches that run when the module is loaded."""
+        # They run before the profile of the calls begins. Therefore a load and a call are recorded once, replayed and
+        # profiled.
         tools, device, operation = self.executor.resolver.toolchain, chain.device, chain.case.operation
         if site_times.AT_LOAD not in times.untimed.values():
             return times
@@ -152,7 +149,9 @@ class SiteTrials:
         return msgspec.structs.replace(times, at_load_ns=found, load_unknown=unknown)
 
     def one_call(self, case: Case, device: Device) -> tuple[Program, Calls]:
-        """Verify a case, profile one call, and return (sites, events of the call); record nothing.
+        """Verify a case, profile one call, and return the program's sites and the call's events.
+
+        Nothing is recorded.
 
         Raises:
             SpecError: a library computes the case.
@@ -172,8 +171,8 @@ class SiteTrials:
     def _repeated(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> tuple[_Read, int | None]:
         """Repeat a profiled process until its profile is complete.
 
-        Return what `read` returns for the profile, and how often the runtime emptied its buffer of events, in ms. The
-        first attempt uses `flush_ms`, and all others use `_FLUSH_MS`."""
+        Returns the result of `read` and the interval in ms at which the runtime emptied its event buffer. The first
+        attempt uses `flush_ms`, and later attempts use `_FLUSH_MS`."""
         attempt = 1
         while True:
             try:

@@ -1,6 +1,4 @@
-"""Define trials: a trial is a measurement in progress of a compiled module or of a call to a library.
-
-With cold inputs, each call of the module uses the next of several copies of the inputs (*rotation*)."""
+"""Define trials. A trial is a measurement in progress, of a compiled module or of a call to a library."""
 
 from __future__ import annotations
 
@@ -32,11 +30,11 @@ from dispatchflow.tools import machine
 from dispatchflow.workload import ENTRY
 
 _DISPATCH_BLOCKS = 6
-"""The number of a case's first blocks in which the runtime also reports the time of each dispatch."""
+"""The number of a case's first blocks in which the runtime also reports each dispatch's time."""
 
 
 class Anchored(Protocol_):
-    """The anchors that are measured in the rounds of a trial; `anchor_trials.AnchorSet` implements this."""
+    """The anchors that are measured in the rounds of a trial."""
 
     @property
     def trials(self) -> Sequence[Trial]: ...
@@ -52,67 +50,69 @@ class Anchored(Protocol_):
 
 @dataclass
 class Trial:
-    """A measurement in progress: of a case, an anchor or a calibration kernel."""
+    """A measurement in progress: of a case, an anchor or a calibration kernel.
+
+    A block of the measurement is one benchmark process."""
 
     key: Key
     label: str
     objects: Mapping[str, Digest]
-    """The files that a block reads, by the names on its command line; `module.vmfb` is one."""
+    """The files that a benchmark process reads, by their names there, such as `module.vmfb`."""
     inputs: Sequence[str]
-    """The inputs in the form of `command_lines.block_argv`."""
+    """The values of the benchmark tool's option `--input=`."""
     device: Device
     ingredients: Mapping[str, Any]
     protocol: Protocol
     function: str = ENTRY
     parameters: Sequence[str] = ()
-    """The files with weights, in the form of `command_lines.block_argv`."""
+    """The files with weights, as values of the benchmark tool's option `--parameters=`."""
     shape: str = ""
-    """Operation, sizes and types; cases with the same shape are measured in the same rounds."""
+    """Operation, sizes and types. Cases with the same shape are measured in the same rounds."""
     dispatches: bool = True
     """Whether the module has dispatches that the runtime can time."""
     blocks_ns: list[float] = field(default_factory=list)
     dispatches_ns: dict[str, list[float]] = field(default_factory=dict)
-    """Dispatch → its times in ns, one for each block with dispatch statistics."""
+    """Dispatch → its times in ns, one for each benchmark process that reported them."""
     waits: list[float | None] = field(default_factory=list)
-    """The fraction of its time that a block waited for a CPU, for each block; None if unknown."""
+    """The fraction of wall time that each benchmark process waited for a CPU. None if unknown."""
     retaken: int = 0
-    """The number of disturbed blocks that were measured again and do not count."""
+    """The number of disturbed benchmark processes that were repeated and do not count."""
     spent_s: float = 0.0
-    """The part of the protocol's time budget that the blocks have used."""
+    """The part of the protocol's time budget that the benchmark processes have used."""
     iterations: int | None = None
-    """The number of calls in the next block; None if the tool must find it."""
+    """The number of calls in the next benchmark process. None if the tool must find the number."""
     id: int | None = None
-    """The number of the measurement in the store; None before the first block."""
+    """The number of the measurement in the store. None before the first block."""
     began: dict[str, Any] = field(default_factory=dict)
     """The conditions of the machine when the measurement began."""
     rounds: str | None = None
-    """The group of cases that share rounds with this one, as RUN/N; None before the group begins."""
+    """The name, RUN/N, of the group of cases that share rounds with this case. None before the group."""
     claimed: bool = False
-    """Whether this run holds the claim, so that other runs wait for this measurement."""
+    """Whether this run holds the lock on the measurement, so that other runs wait."""
     awaited: bool = False
-    """Whether this run has waited for another run's claim."""
+    """Whether this run has waited for another run that held the lock."""
     outcome: str | None = None
-    """`measured`, `noisy` or `failed`; None until it is decided."""
+    """`measured`, `noisy` or `failed`. None until the outcome is decided."""
     reason: str | None = None
     failure: dict[str, Any] = field(default_factory=dict)
-    """Facts that decide whether a failure is tried again (`limit`, `repeatable`), as recorded."""
+    """Facts that decide whether a failure is tried again: `limit` and `repeatable`."""
     adopted: bool = False
-    """Whether the blocks are those of another run, which measured the case while this run was waiting."""
+    """Whether the blocks are from another run, which measured the same case."""
 
     anchors: Anchored | None = None
     """The anchors that show how fast the machine is during the measurement."""
     since: dict[str, int] = field(default_factory=dict)
-    """Anchor → the number of its blocks before the first block of this trial."""
+    """Anchor kernel → number of its benchmark processes before the first one of this trial."""
 
     rotation: ClassVar[str | None] = None
-    """The file of the module that calls the measured one with copies of the inputs; None if none is used."""
+    """The file of the module that calls the measured module with copies of inputs. None without copies."""
     longest_s: ClassVar[float] = inf
-    """The time limit of one block in seconds, if the user's limit is longer."""
+    """An upper bound of the time limit for one benchmark process, in seconds."""
     what: ClassVar[str] = "case"
     """The kind of thing that is measured, as a noun for messages."""
 
     def retake(self, block: Block) -> bool:
-        """Return whether this block waited so long for a CPU that it is measured again.
+        """Return whether a block waited too long for a CPU and must be measured again; count such blocks.
 
         At most half of the protocol's number of blocks are measured again, within the time budget."""
         again = (
@@ -145,7 +145,8 @@ class Trial:
         return wall_s
 
     def ran_with(self, toolchain: Toolchain) -> dict[str, Any]:
-        """Return the versions of the tools. `runtime_digest` tells runtimes of the same version apart."""
+        """Return the versions of the tools."""
+        # `runtime_digest` tells runtimes of the same version apart.
         return {
             "runtime": toolchain.runtime_version,
             "runtime_digest": toolchain.runtime_digest,
@@ -179,7 +180,7 @@ class ColdTrial(_Slow):
     """A trial for `cache=cold`: each call uses the next copy of the inputs."""
 
     problem: str | None = None
-    """The reason why the inputs cannot be rotated; None if they can."""
+    """The reason why copies of the inputs cannot be used. None if they can."""
 
     rotation: ClassVar[str | None] = FILE
 
@@ -198,7 +199,7 @@ class LibraryTrial(_Slow):
     version: str = ""
     """The library's version."""
     sets: int | None = None
-    """The number of copies of cold inputs, of which each call uses the next; None for hot inputs."""
+    """The number of copies of cold inputs. Each call uses the next copy. None for hot inputs."""
 
     def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
         return calls.block_argv(self.call, self.protocol, self.iterations, self.sets)
@@ -216,7 +217,7 @@ def rotated(resolver: Resolver, rotation: Rotation) -> tuple[bytes, tuple[str, .
 
 
 def rotation_action(resolver: Resolver, case: Case) -> Action | None:
-    """Return the action that compiles a case's rotation module; None if the case needs none."""
+    """Return the action that compiles the module for copies of a case's inputs; None without copies."""
     if case.library is not None or (rotation := resolver.rotation(case)) is None:
         return None
     text, flags = rotated(resolver, rotation)
@@ -224,13 +225,14 @@ def rotation_action(resolver: Resolver, case: Case) -> Action | None:
 
 
 def has_dispatches(chain: CaseState) -> bool:
-    """Return whether a case's module has dispatches. Without any, the runtime refuses dispatch statistics."""
+    """Return whether a case's module has dispatches."""
+    # Without any, the runtime refuses dispatch statistics.
     compiled = chain["compile"].record
     return compiled is None or bool(compiled.facts.get("dispatches", True))
 
 
 def trial(executor: StageExecutor, chain: CaseState, made: Artifacts) -> Trial:
-    """Return the trial of a case, whose key of the stage `profile` must be known.
+    """Return the trial of a case. The key of the case's measurement must be known.
 
     `made` has the case's code and inputs."""
     case, action, resolver = chain.case, chain["profile"].action, executor.resolver
