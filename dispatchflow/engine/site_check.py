@@ -60,7 +60,7 @@ def of_site(executor: StageExecutor, site: int, operands: Operands, compiled: Re
         DamagedObject: an object was damaged or missing, and has been dropped with its records.
     """
     if not compiled.ok:
-        return SiteCheck(site, why=f"it does not compile for the reference: {compiled.reason}")
+        return SiteCheck(site, why=f"it does not compile for the reference: {compiled.reason}", uncompiled=True)
     code, data = compiled.outputs["vmfb"], operands.data
     for digest in (code, *data.objects):
         executor.store.checked(digest)

@@ -49,6 +49,8 @@ class SiteCheck(msgspec.Struct, frozen=True):
     results: tuple[ResultCheck, ...] = ()
     why: str | None = None
     """The reason why the site is not compared; None if it is."""
+    uncompiled: bool = False
+    """Whether this reason is that the site does not compile for the reference."""
 
     @property
     def worst(self) -> ResultCheck | None:
@@ -75,6 +77,8 @@ class Located(msgspec.Struct, frozen=True):
     """The checks of the sites, in order of execution."""
     whole: str | None = None
     """The reason why the case's own results are wrong; None if they are right or were not verified."""
+    other: str | None = None
+    """Another reference, for which the first of the uncompiled sites compiles; None if there is none."""
 
     @property
     def wrong(self) -> tuple[SiteCheck, ...]:
@@ -83,6 +87,10 @@ class Located(msgspec.Struct, frozen=True):
     @property
     def uncompared(self) -> tuple[SiteCheck, ...]:
         return tuple(check for check in self.checks if check.word is None)
+
+    @property
+    def uncompiled(self) -> tuple[SiteCheck, ...]:
+        return tuple(check for check in self.checks if check.uncompiled)
 
     @property
     def fails(self) -> bool:

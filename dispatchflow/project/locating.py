@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import msgspec
+
 from dispatchflow.cases.case import Case
 from dispatchflow.engine import extraction as extracting
 from dispatchflow.engine import provenance, site_check, site_states
@@ -87,7 +89,8 @@ def _located(
     checking = _Checking(workspace, case, reference, device, program, modules, extracted, captured)
     with ThreadPoolExecutor(min(4, len(machine.cores()))) as pool:
         checks = tuple(pool.map(checking.check, sorted(numbers)))
-    return Located(case.name, reference.name, program, checks, whole)
+    found = Located(case.name, reference.name, program, checks, whole)
+    return msgspec.structs.replace(found, other=checking.other(found.uncompiled[0].site)) if found.uncompiled else found
 
 
 def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]:
@@ -130,7 +133,21 @@ class _Checking:
         operands = self._operands(number, module)
         if isinstance(operands, str):
             return SiteCheck(number, why=operands)
-        return site_check.of_site(self.workspace.executor, number, operands, self._compiled(module), self.device)
+        compiled = self._compiled(module, self.reference)
+        return site_check.of_site(self.workspace.executor, number, operands, compiled, self.device)
+
+    def other(self, number: int) -> str | None:
+        """Return another reference, with a device, for which a site compiles; None if there is none.
+
+        Targets of the case's own backend come last, because they share most of its code."""
+        site = next(site for site in self.program.sites if site.number == number)
+        assert site.dispatch is not None
+        module, own = self.extracted.dispatches[site.dispatch], self.case.target
+        left = [target for target in TARGETS.values() if target.name not in (own.name, self.reference.name)]
+        for target in sorted(left, key=lambda target: target.backend == own.backend):
+            if self.workspace.device(target, 1).absent is None and self._compiled(module, target).ok:
+                return target.name
+        return None
 
     def _operands(self, number: int, module: int) -> Operands | str:
         """Return the captured operands and results of a site, or the reason why they are unknown."""
@@ -159,10 +176,10 @@ class _Checking:
             {i: digest for i, digest in masks.items() if digest is not None},
         )
 
-    def _compiled(self, module: int) -> Record:
+    def _compiled(self, module: int, target: Target) -> Record:
         executor, supplies = self.workspace.executor, self.workspace.resolver.supplies
         made = self.modules.outputs
         path = executor.store.checked(made.get(extracting.plain(module), made[f"{module}.mlir"]))
         objects = linked_of(self.workspace, self.case, [path])
-        flags = supplies.flags_like(self.reference, with_formed(self.case.flags))
+        flags = supplies.flags_like(target, with_formed(self.case.flags))
         return executor.compile_module(path.read_bytes(), flags, objects=objects)

@@ -34,6 +34,8 @@ def _lines(found: Located, extract: Sequence[str]) -> Iterator[str]:
         reasons.setdefault(check.why or "it has no results", []).append(str(check.site))
     for why, sites in reasons.items():
         yield f"site {', '.join(sites)} could not be compared: {why}"
+    if found.other is not None:
+        yield f"Try reference={found.other}, for which site {found.uncompiled[0].site} compiles."
     for check in found.checks:
         for result in check.results:
             if result.undefined:

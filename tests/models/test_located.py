@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dispatchflow.models.located import Located, ResultCheck, SiteCheck
@@ -13,6 +14,7 @@ OFF = ResultCheck(0, "different", 1.5e3, 3, 8, 0, (1, 2), "0.0", "4.5")
 FURTHER = ResultCheck(1, "different", 2.5e3, 1, 8, 0, (), "0.0", "9")
 BITS = ResultCheck(0, "equal", None, 0, 8, 2)
 DOUBT = ResultCheck(0, "mistrusted", 2.0, 1, 8, 0, (0, 0), "1.0", "1.1")
+UNCOMPILED = SiteCheck(2, why="it does not compile for the reference: no f16", uncompiled=True)
 LOST = SiteCheck(4, why="not captured: it is not executed in this call")
 
 
@@ -82,3 +84,11 @@ error: the largest of all elements, in units of the tolerance
 site 4 could not be compared: not captured: it is not executed in this call
 site 1: 2 of 8 elements of result 0 depend on memory that the program never wrote; not compared"""
     )
+
+
+def test_a_report_names_another_reference_for_the_sites_that_do_not_compile() -> None:
+    one = found(SiteCheck(1, (RIGHT,)), UNCOMPILED)
+    told = "site 2 could not be compared: it does not compile for the reference: no f16"
+    assert located.report(one, []).endswith(told)
+    other = msgspec.structs.replace(one, other="vulkan")
+    assert located.report(other, []).endswith(f"{told}\nTry reference=vulkan, for which site 2 compiles.")

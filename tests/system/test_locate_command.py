@@ -79,7 +79,7 @@ def located(project: Project, compiler: str, *wrong: int) -> Outcome:
     )
 
 
-def words(found: Outcome) -> dict[int, str]:
+def words_of(found: Outcome) -> dict[int, str]:
     rows = re.findall(r"^ *(\d+) +\S+  (right|WRONG|doubtful|not compared) ", found.out, re.MULTILINE)
     return {int(site): word for site, word in rows}
 
@@ -88,7 +88,7 @@ def test_two_wrong_sites_of_ten_are_found_and_nothing_runs_twice(project: Projec
     found = located(project, wrong_compiler, 3, 8)
     assert found.code == 1, found
     assert "site 3 is wrong, the first of 2; also wrong: site 8\n" in found.out, found
-    assert words(found) == {site: "WRONG" if site in (3, 8) else "right" for site in range(1, SITES + 1)}
+    assert words_of(found) == {site: "WRONG" if site in (3, 8) else "right" for site in range(1, SITES + 1)}
     assert "linalg.matmul chain.mlir:" in found.out and "arith.addf chain.mlir:" in found.out
     assert "32 of 32 elements are wrong" in found.out
     assert "sites=3 out=site3" in found.out
@@ -97,26 +97,32 @@ def test_two_wrong_sites_of_ten_are_found_and_nothing_runs_twice(project: Projec
     assert project.query("select count(*) from record") == before
 
 
+def test_another_reference_is_named_if_a_site_does_not_compile_for_the_default_one(project: Project) -> None:
+    found = project.doit("locate", "operation=matmul", "m=8", "n=8", "k=8", "dtype=f16", "threads=1")
+    assert found.code == 1 and "it does not compile for the reference" in found.out, found
+    assert re.search(r"^Try reference=(?!vmvx)\S+, for which site 1 compiles\.$", found.out, re.MULTILINE), found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("site", range(1, SITES + 1))
 def test_a_wrong_site_is_found_at_every_place(site: int, project: Project, wrong_compiler: str) -> None:
     found = located(project, wrong_compiler, site)
     assert found.code == 1 and f"site {site} is wrong\n" in found.out, found
-    assert [place for place, word in words(found).items() if word == "WRONG"] == [site]
+    assert [place for place, word in words_of(found).items() if word == "WRONG"] == [site]
 
 
 @pytest.mark.slow
 def test_a_right_program_has_no_wrong_site(project: Project, wrong_compiler: str) -> None:
     found = located(project, wrong_compiler)
     assert found.code == 0 and found.out.startswith("no site is wrong\n"), found
-    assert set(words(found).values()) == {"right"} and len(words(found)) == SITES
+    assert set(words_of(found).values()) == {"right"} and len(words_of(found)) == SITES
 
 
 @pytest.mark.slow
 def test_the_reference_is_compiled_without_the_configurations_of_a_tuning(project: Project) -> None:
     case = ("operation=matmul", "m=16", "n=16", "k=16", "threads=1", "tuning=double_tiling_8x8_4x4x4")
     found = project.doit("locate", *case)
-    assert found.code == 0 and words(found) == {1: "right"}, found
+    assert found.code == 0 and words_of(found) == {1: "right"}, found
 
 
 @pytest.mark.slow
@@ -144,4 +150,4 @@ def test_the_wrong_convolution_of_lavapipe_is_found(tmp_path: Path) -> None:
     assert found.code == 1, found
     assert "the case is wrong: " in found.out and "\nsite 2 is wrong\n" in found.out, found
     assert "computes   linalg.depthwise_conv_2d_nchw_chw" in found.out
-    assert words(found) == {1: "right", 2: "WRONG"}
+    assert words_of(found) == {1: "right", 2: "WRONG"}
