@@ -152,7 +152,7 @@ class Module(Workload):
 
     @property
     def parameter_values(self) -> tuple[str, ...]:
-        """The values of the runtime's option `--parameters=`, for a tool that runs in its working directory."""
+        """The values of the runtime's option `--parameters=`; paths are relative to the tool's directory."""
         named = zip(self.parameters, self.parameter_names, strict=True)
         return tuple(parameters.value(item.scope, name) for item, name in named)
 

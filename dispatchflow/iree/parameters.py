@@ -66,7 +66,7 @@ def listed(text: str) -> list[Entry]:
 
 
 def named(text: str) -> list[Named]:
-    """Return the weights that a printed module names; it may load any of them."""
+    """Return the weights that a printed module names; a call may load all or some of them."""
     return [Named(match[1] or "", match[2], match[3]) for match in _NAMED.finditer(text)]
 
 

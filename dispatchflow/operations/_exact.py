@@ -145,10 +145,7 @@ def _factor(operand: Operand) -> bool:
 
 
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
-    """Return the largest `Thinning.share` for which a result has at most `safe` nonzero terms.
-
-    If two operands have zeros, the limit holds for the product of their shares. An even share of up to 8 is reduced by
-    1, because an even number of values 1 and -1 often adds up to 0."""
+    """Return the largest `Thinning.share` for which a result has at most `safe` nonzero terms."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

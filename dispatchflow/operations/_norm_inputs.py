@@ -30,9 +30,7 @@ def shifted(raw: Array, types: Signature) -> Array:
 
 
 def few_terms(few: Array, raw: Array, places: Array, terms: int, layer: bool, types: Signature) -> Array:
-    """Return the rows of the mask `few`, with `terms` nonzero elements each.
-
-    The permutations `places` sort the random numbers `raw`."""
+    """Return a row with `terms` nonzero elements for each true element of `few`."""
     m, n = raw.shape
     count, less = (7, 128) if layer else (3, 1024)
     first, third, *small = full(stream(0, 3, count * m), types.operands[0].digits).reshape(count, m)[:, few]

@@ -210,7 +210,7 @@ class Norm(Operation):
     def _error(self, operands: Sequence[Array], terms: int, rest: Array | float) -> Array:
         """Return the bound `error` for sums of which only `terms` terms are large.
 
-        The squares of the small terms are together the fraction `rest` of v + ε; rounding may lose or double them."""
+        `rest` is the share of the small terms in the variance plus ε."""
         import numpy as np
 
         from dispatchflow.operations._numeric import ULPS

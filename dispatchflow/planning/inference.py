@@ -42,9 +42,8 @@ _SIZES = re.compile(r"\d+(?:x\d+)*")
 def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
     """Return the operation that is meant if a sweep has dims and `words`, but does not name it.
 
-    An operation fits if it has all of `dims` and all options in `words`. If several fit, those are preferred that take
-    every value in `words` (of an option, `dtype` or `layout`). If several of these are left, those without further dims
-    are preferred, and among the latter those with `Operation.by_dims`.
+    An operation fits if it has all of `dims` and all options in `words`. One that also takes their values, or has no
+    other dims, is preferred.
 
     Raises:
         SpecError: no operation fits, or several are left.

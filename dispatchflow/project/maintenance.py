@@ -55,7 +55,7 @@ def clean(workspace: Workspace) -> str:
     Without `dry=yes`, this function waits until no run uses the store, and locks the store.
 
     Raises:
-        StoreError: a run that uses the store started this clean, or the records are damaged.
+        StoreError: the command was started by a run that uses the store, or the records are damaged.
         SpecError: with keep=referenced, there are no cases.
         ToolchainError: with keep=referenced, an available toolchain does not run, so that keys cannot be computed.
     """

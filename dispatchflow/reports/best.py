@@ -140,7 +140,7 @@ def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
 
 
 def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
-    """Return at most one line, about rows that only an older verification passed.
+    """Return at most one line: it names rows that passed only an older version of verification.
 
     The line begins with `said`, and ends with a command that verifies the rows again."""
     names = list(dict.fromkeys(row["case"] for row in rows if outdated(row)))

@@ -1,4 +1,4 @@
-"""A missing file of weights is named before the importer runs, with a tensor that the file has."""
+"""If a file of weights is missing, the error names it before the importer runs."""
 
 from pathlib import Path
 

@@ -89,7 +89,6 @@ def test_the_boundary_of_each_causal_query_is_seen(types: str, k2: int) -> None:
 
 @pytest.mark.parametrize(("types", "options", "k2"), ATTENTIONS, ids=str)
 def test_a_right_attention_passes(types: str, options: Any, k2: int) -> None:
-    """Flash attention is right, and so are weights that are divided before they are rounded."""
     m = 8 if k2 == 8 else 18
     operation = ATTENTION.make((1, m, 4, 64, k2), types, **options)
     for recipe in operation.recipes:

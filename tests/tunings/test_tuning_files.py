@@ -168,7 +168,6 @@ def test_a_tuning_spec_is_read_by_targets_that_do_not_skip_it_and_a_library_by_a
 
 @pytest.mark.iree
 def test_spec_for_another_op_with_the_compiler_s_own_choice_is_a_failure(tmp_path):
-    """The two specs have the compiler's own choice for a matmul, but one spec matches only convolutions."""
     workspace, case = Workspace(tmp_path, {}), case_with(tuning="default", target="llvm-cpu-x86-64-v3")
     dump = workspace.store.checked(workspace.executor.compile(case).outputs["configurations"]).read_text()
     (chosen,) = [
