@@ -245,7 +245,7 @@ def test_nothing_of_a_tool_is_left_when_the_run_is_killed(project: Project, tmp_
 
 
 def test_a_number_of_calls_that_was_found_on_a_slower_machine_fails_no_case(project: Project, tmp_path: Path) -> None:
-    """The tool is a script that reports too little time for a given number of calls, as on a faster machine."""
+    """The script reports too little time for this number of calls, as on a faster machine."""
     script = (
         f'{ASKED}for word in "$@"; do\n'
         f'case "$word" in --benchmark_min_time=*) echo "$word" >> {tmp_path}/lengths;; esac\n'
