@@ -1,1 +1,1 @@
-"""Turn specs and command lines into the plan: cases, and skips (combinations that are not possible)."""
+"""Turn specs and command lines into a plan: the cases to run, and the combinations to skip."""

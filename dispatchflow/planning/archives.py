@@ -1,4 +1,4 @@
-"""Find the members of `.npz` archives that a spec names: `ref.npz:in*`."""
+"""Find the arrays of a `.npz` file that a spec names: `ref.npz:in*`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _WRITTEN = re.compile(r"(.*\.npz)(?::(.*))?")
 
 
 def split(written: str) -> tuple[str, str] | None:
-    """Split `ref.npz:in*` into path and pattern; return None for a file that is no archive.
+    """Return (`ref.npz`, `in*`) for `ref.npz:in*`; None if `written` names no `.npz` file.
 
-    The pattern may be empty."""
+    For `ref.npz`, the pattern is empty."""
     match = _WRITTEN.fullmatch(written)
     return (match[1], match[2] or "") if match else None
 
 
 def members(content: bytes) -> list[str]:
-    """Return the names of an archive's arrays in natural order: `in2` before `in10`.
+    """Return the names of the arrays in a `.npz` file, in natural order: `in2` before `in10`.
 
     Raises:
-        ValueError: the content is no archive.
+        ValueError: `content` is not a `.npz` file.
     """
     import zipfile  # most plans name no archive
 
@@ -34,7 +34,7 @@ def members(content: bytes) -> list[str]:
 
 
 def chosen(names: list[str], pattern: str) -> list[str]:
-    """Return the names that a pattern matches; a pattern that is exactly a name matches only that name."""
+    """Return the `names` that match `pattern`. If `pattern` is itself a name, return only that name."""
     return [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
 
 

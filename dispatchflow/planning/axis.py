@@ -16,34 +16,34 @@ _POWER = re.compile(rf"2\^({WHOLE})")
 MAX_SIZE = 2**31 - 1
 FORMS = '64, [64, 128], "64:1024:64" (ends included), "2^4..2^10"'
 LINE_FORMS = "64 or 64,128 or 64:1024:64 (ends included) or 2^4..2^10"
-"""The forms of sizes that the command line accepts."""
+"""The forms of sizes on the command line, for error messages."""
 
 
 class AxisError(ValueError):
-    """The error for sizes that cannot be parsed; the caller adds the file and the place."""
+    """The sizes of a dimension cannot be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The sizes of one dimension, stored as ranges; `len` counts the sizes without listing them."""
+    """The sizes of one dimension. `len` counts repeated sizes, too."""
 
     parts: tuple[Sequence[int], ...]
     notes: tuple[str, ...] = ()
-    """Remarks for the user, such as that no step of a range reaches its end."""
+    """Remarks for the user: for example, the steps of `1:10:4` do not reach 10."""
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
 
     def values(self) -> tuple[int, ...]:
-        """Return the sizes in the order written, each once."""
+        """Return each size once, in the order written."""
         return tuple(dict.fromkeys(value for part in self.parts for value in part))
 
 
 def axis(written: object, forms: str = FORMS) -> Axis:
-    """Parse the sizes in a spec or a variable.
+    """Parse `written`, which is a size, a range of sizes, or a list of them.
 
     Raises:
-        AxisError: `written` has none of the forms in `FORMS`, or a size is not in 1 … 2**31 - 1.
+        AxisError: `written` has none of the forms in `FORMS`, or a size is outside 1 … 2**31 - 1.
     """
     items = written if isinstance(written, list | tuple) else [written]
     if not items:

@@ -1,4 +1,4 @@
-"""Find the functions of a module's file that become cases, and the files to which the module refers."""
+"""Find the functions of a user's module that become cases, and the files that the module names."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from dispatchflow.planning.reading import Read
 
 _SHOWN = 10
-"""The number of functions that an error lists."""
+"""The largest number of functions that an error lists."""
 
 
 class NoFunction(SpecError):
-    """A function that a sweep names is missing; `public` has the functions of the file."""
+    """A file has no function with the name in a sweep. `public` lists the file's public functions."""
 
     def __init__(self, entry: str, public: list[str], facts: Mapping[str, object]) -> None:
         shown = ", ".join(public[:_SHOWN]) + (f", and {len(public) - _SHOWN} more" if len(public) > _SHOWN else "")
@@ -35,26 +35,25 @@ class NoFunction(SpecError):
 
 
 def objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
-    """Return (path, file) for each file to which a module refers; the path is as the module spells it.
+    """Return (path, file) for each file that a module names; the path is as the module spells it.
 
-    `name` is the module's own file; the paths are relative to its folder. `importer` is `onnx` for an ONNX file and
-    None for MLIR. A file that cannot be read is left out. If the module needs that file, the stage `emit` of its cases
-    fails later."""
+    `name` is the module's own file; the paths are relative to its folder. `importer` is `onnx` for an ONNX file, and
+    None for MLIR. A file that cannot be read is left out."""
     found = []
     named = onnx_file.weight_files(content) if importer else module.objects(content.decode(errors="replace"))
     for written in named:
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError):  # if the file is needed, the stage `emit` fails later
             path, linked = read(os.path.join(os.path.dirname(name), written))  # noqa: PTH118, PTH120 (`..` stays)
             found.append((written, File(path, digest_of(linked))))
     return tuple(found)
 
 
 def entries(wanted: list[str], content: bytes, name: str, place: Location, importer: str | None) -> list[str]:
-    """Return the functions of a module that become cases: the wanted ones, or every public one.
+    """Return the functions that become cases: `wanted`, or all public functions if `wanted` is empty.
 
     Raises:
         NoFunction: a wanted function is missing.
-        SpecError: the file is bytecode and no function is named.
+        SpecError: the file is bytecode and no function is wanted.
     """
     text = "" if importer else content.decode(errors="replace")
     public = [onnx_file.function(content)] if importer else functions(text)

@@ -1,7 +1,4 @@
-"""Make modules from the words (keys) of a sweep with `operation = "module"`.
-
-The files that the words name are read by a `reading.Read`, which the caller passes.
-"""
+"""Make modules from the keys and values of a sweep with `operation = "module"`."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from dispatchflow.units import is_number
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The inputs of a module's call, its weights, and the results that it is compared with."""
+    """The inputs of a call of a module, its weights, and its expected results."""
 
     inputs: tuple[Input, ...] | None = None
     expected: tuple[File | str, ...] = ()
@@ -49,16 +46,16 @@ _INPUT_FORMS = "4x8xf32, 4x8xf32=random|integers|0..15|0.5|1 2 3, @file.npy, 4x8
 
 
 def modules(words: Any, against: Target | None, place: Location, read: Read) -> tuple[Module, ...]:
-    """Return one module for each function of each file of a sweep.
+    """Return one module for each function of each file that a sweep names.
 
     Args:
-        words: an object whose attributes are the sweep's words, such as `words.file`, with checked types.
-        against: the target with whose results the modules' results are compared; None if there is no such target.
+        words: an object with the sweep's keys as attributes, such as `words.file`; their types are checked.
+        against: the target that computes the expected results; None if there is no such target.
         place: the place of the sweep, for error messages.
         read: reads the files that the sweep names.
 
     Raises:
-        SpecError: a file cannot be read, an input is not understood, or a function is missing.
+        SpecError: a file cannot be read, an input cannot be parsed, or a function is missing.
     """
     if not (files := listed(words.file)):
         hint = f"Write {place.spelt('file', 'my.mlir')}, relative to {place.folder}."
@@ -88,7 +85,7 @@ def modules(words: Any, against: Target | None, place: Location, read: Read) -> 
 
 
 def check_rtol(rtol: float | None, place: Location) -> None:
-    """Raise SpecError if a relative tolerance is negative or not finite."""
+    """Raise SpecError if the relative tolerance `rtol` is negative or not finite."""
     if rtol is not None and not 0 <= rtol < inf:
         raise SpecError(f"rtol cannot be {rtol}", {"spec": place.at("rtol"), "allowed": "0 or more, finite"}, "")
 
@@ -105,10 +102,10 @@ def of_file(
     read: Read,
     problem: str | None = None,
 ) -> list[Module]:
-    """Return a module for each named function of one file, or for every public one if none is named.
+    """Return a module for each function that `function` names, or else for each public function.
 
-    `title` stands for the module in the names of cases. The module's results are compared with those of `against` or
-    `library`, if one is given. `problem` says why the inputs are unknown; None if they are known.
+    `title` stands for the module in the names of cases. The results are compared with those of `against` or `library`,
+    if one is given. `problem` says why the inputs are unknown; None if they are known.
 
     Raises:
         SpecError: the file cannot be read, or a function is missing.
@@ -137,17 +134,16 @@ def of_file(
 
 
 def _library(reference: str | None) -> str | None:
-    """Return the library that a reference names; None if it names a target, or nothing."""
     return reference if reference == module.ONNXRUNTIME else None
 
 
 def listed(written: str | list[str] | None) -> list[str]:
-    """Return a word's values as a list. Texts are not split: names and inputs may have commas and spaces."""
+    """Return the values as a list. A text is not split, because a value may contain commas and spaces."""
     return [written] if isinstance(written, str) else written or []
 
 
 def file(name: str, word: str, place: Location, read: Read) -> tuple[File, bytes]:
-    """Read the file `name`, which is a value of a sweep's `word`; return the file and its content.
+    """Read the file `name`; return the file and its bytes. `word` is the key of the sweep that names it.
 
     Raises:
         SpecError: the file cannot be read.
@@ -165,7 +161,7 @@ def _unreadable(name: str, word: str, place: Location, error: Exception) -> Spec
 
 
 def weights(written: str, place: Location, read: Read) -> Parameters:
-    """Parse one value of `parameters`: `scope=file`, or `file` for the empty scope.
+    """Parse one value of the key `parameters`: `scope=file`, or `file` for the empty scope.
 
     Raises:
         SpecError: the format of the file is not known, or the file cannot be read.
@@ -187,7 +183,7 @@ def weights(written: str, place: Location, read: Read) -> Parameters:
 
 
 def _members(written: str, word: str, place: Location, read: Read) -> list[File] | None:
-    """Return the arrays of `ref.npz:in*`; None if `written` names no archive."""
+    """Return the arrays that `ref.npz:in*` names; None if `written` names no `.npz` file."""
     if (split := archives.split(written)) is None:
         return None
     path, pattern = split
@@ -204,10 +200,10 @@ def _members(written: str, word: str, place: Location, read: Read) -> list[File]
 
 
 def expected(written: str, place: Location, read: Read) -> list[File | str]:
-    """Return the results that one value of `expected` names: one, or several members of an archive.
+    """Return the results that one value of `expected` names: a number, a file, or arrays of a `.npz` file.
 
     Raises:
-        SpecError: a file or an archive cannot be read, or the archive has no such member.
+        SpecError: a file cannot be read, or a `.npz` file has no such array.
     """
     if is_number(written):
         return [written]
@@ -220,10 +216,10 @@ def expected(written: str, place: Location, read: Read) -> list[File | str]:
 
 
 def inputs(written: str, place: Location, read: Read) -> list[Input]:
-    """Return the inputs that one value of `inputs` names: one, or several members of an archive.
+    """Return the input that one value of `inputs` describes; several inputs for arrays of a `.npz`.
 
     Raises:
-        SpecError: the value is not understood, or a file, an archive or its member cannot be read.
+        SpecError: the value cannot be parsed, or the file that it names cannot be read.
     """
     members = _members(written[1:], "inputs", place, read) if written.startswith("@") else None
     if members is None:

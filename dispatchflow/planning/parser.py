@@ -1,4 +1,4 @@
-"""Parse specs (TOML) to sweeps; errors name the file, line and place, and the values allowed there."""
+"""Parse specs, which are TOML files, to sweeps. Errors name the file, the line and the key."""
 
 from __future__ import annotations
 
@@ -54,10 +54,11 @@ _FIELDS: list[tuple[str, Any, Any]] = [
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One `[[sweep]]` table: values for each axis, such as `tunings`. It requests all their combinations.
+    """One `[[sweep]]` table, which requests a case for each combination of its values.
 
-    `include` and `exclude` reduce the combinations. The sizes of an operation are either all combinations of `dims`, or
-    `shapes`. A sweep of users' modules has `modules`, and no `dims`, `shapes`, `signatures`, `layouts` or `options`."""
+    The sizes of an operation are either all combinations of `dims`, or `shapes`. `include` and `exclude` are patterns
+    of the names of cases. A sweep of users' modules has `modules`, and no `dims`, `shapes`, `signatures`, `layouts` or
+    `options`."""
 
     operation: type[Workload]
     dims: tuple[Axis, ...]
@@ -73,16 +74,16 @@ class Sweep:
     providers: tuple[str, ...]
     caches: tuple[str, ...]
     noisy: float | None
-    """A row is noisy if the relative half-width of its median's interval is above this limit.
+    """The limit above which a measurement is noisy; None for the default limit.
 
-    None stands for the default limit."""
+    The measure is the half-width of the median's confidence interval, relative to the median."""
     tags: tuple[str, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     place: str
     """The origin of the sweep: `specs/matmul.toml:3, sweep[0]`."""
     lacking: tuple[suites.Lacking, ...] = ()
-    """The folders of a suite that cannot be cases."""
+    """The folders of a test suite that cannot be cases."""
 
 
 class _NoFiles:
@@ -111,12 +112,12 @@ def parse(
     Args:
         text: the content of the file.
         path: the path of the file, for error messages.
-        overrides: word → value; it replaces the value of that word in each sweep whose operation takes the word.
+        overrides: key → value. A value replaces that of each sweep whose operation takes the key.
         read: reads the files that the spec names.
-        only: the operations to whose sweeps the overrides apply; if empty, they apply to all operations.
+        only: the operations to whose sweeps the overrides apply; empty for all operations.
 
     Raises:
-        SpecError: the spec is wrong; the error names file, line and place.
+        SpecError: the spec is wrong.
     """
     try:
         document = tomllib.loads(text)
@@ -148,17 +149,16 @@ def parse(
 
 
 def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return `{"operation": name}` for each operation that a sweep names; return `[{}]` if it names none.
+    """Return `{"operation": name}` for each operation that a sweep names, or `[{}]` without a name.
 
-    The caller makes one sweep of each, because operations have different words. If a sweep has `file` or `suite`, its
-    operation is `module` by default."""
+    The caller makes one sweep for each operation, because operations have different keys."""
     written = table.get("operation", Module.name if {"file", "suite"} & set(table) else None)
     words = sweep_words.listed(written) if isinstance(written, str | list) else []
     return [{"operation": word} for word in dict.fromkeys(map(str, words))] or [{}]
 
 
 def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
-    """Return whether this sweep cannot take the override `word`; for example, a module takes no `dtype`."""
+    """Return whether the sweep `table` cannot have the key `word`. A module, for example, has no `dtype`."""
     if table.get("operation") == Module.name:
         return word in (name for name, *_ in _OPERATION_FIELDS) or word in OPTIONS
     operation = OPERATIONS.get(str(table.get("operation")))
@@ -166,13 +166,13 @@ def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
 
 
 def sweep(table: Mapping[str, Any], where: str, read: Read = _NO_FILES, replaced: Collection[str] = ()) -> Sweep:
-    """Make a sweep from its words (keys).
+    """Make a sweep from `table`, its keys and values.
 
-    `where` is the sweep's origin, such as `specs/matmul.toml:3, sweep[0]`. `replaced` has the words whose values come
+    `where` is the sweep's origin, such as `specs/matmul.toml:3, sweep[0]`. `replaced` has the keys whose values come
     from the command line.
 
     Raises:
-        SpecError: a word is unknown, has the wrong type, or its value is out of range.
+        SpecError: a key is unknown, or its value has the wrong type or is out of range.
     """
     program, place = _program(table.get("operation"), where), Location(where, replaced)
     words, at = _typed(table, program, where, replaced), place.at

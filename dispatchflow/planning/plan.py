@@ -1,7 +1,6 @@
-"""Expand sweeps to a plan: the cases, each once, and the skips with their reasons.
+"""Expand sweeps to a plan: the cases, and the combinations that are skipped.
 
-This module is pure: it reads no file and starts no tool.
-"""
+This module is pure: it reads no file and starts no tool."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ MAX_CASES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A combination of a sweep's values that is not possible, and the reason; this is not an error."""
+    """A combination of a sweep's values that is not possible, and the reason. A skip is not an error."""
 
     name: str
     reason: str
@@ -41,20 +40,20 @@ class Skip:
 class Plan:
     """The cases and skips of some sweeps.
 
-    Tags belong to the plan and not to the case, because the same case may come from two sweeps."""
+    Tags belong to the plan and not to the case, because two sweeps may have the same case."""
 
     cases: tuple[Case, ...]
     tags: dict[Case, tuple[str, ...]]
     skips: tuple[Skip, ...]
     notes: tuple[str, ...]
     noisy: dict[Case, float] = field(default_factory=dict)
-    """Case → limit: a row is noisy if the relative half-width of its median's interval is above it.
+    """Case → limit above which its measurement is noisy; only for sweeps that set `noisy`.
 
-    It contains only cases of sweeps that set `noisy`. If several such sweeps have a case, the smallest value counts."""
+    If several such sweeps have a case, the smallest limit counts."""
 
 
 def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
-    """Return the plan of these sweeps; if `tags` are given, sweeps without a matching tag are left out.
+    """Return the plan of `sweeps`. If there are `tags`, sweeps without a matching tag are left out.
 
     Raises:
         SpecError: a sweep has more than `MAX_CASES` combinations, or two modules have the same name.
@@ -92,7 +91,7 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
 
 
 def check_tags(sweeps: Iterable[Sweep], tags: Sequence[str]) -> None:
-    """Check that each of `tags`, which may be patterns such as `net:*`, matches a tag of a sweep.
+    """Check that each of `tags`, such as `net:*`, matches a tag of a sweep.
 
     Raises:
         NothingMatched: one of `tags` matches no sweep's tag.
@@ -104,10 +103,9 @@ def check_tags(sweeps: Iterable[Sweep], tags: Sequence[str]) -> None:
 
 
 def _check_name(case: Case, known: dict[str, Case], place: str) -> None:
-    """Check that no case of another module has this case's name, because the two would share rows.
+    """Refuse two modules with the same name, because the two would share rows.
 
-    Two modules can have the same name, because a name contains neither the module's inputs nor its directory. `known`
-    is name → case; this case is added to it."""
+    A name contains neither the module's inputs nor its directory."""
     if type(case.operation) is Module and known.setdefault(case.name, case) != case:
         facts = {"spec": place, "name": case.name, "file": case.operation.source.path}
         raise SpecError(
@@ -158,10 +156,9 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
 
 
 def _flag_conflict(tuning: Tuning, extra: flags.Flags) -> str | None:
-    """Return why extra flags conflict with the tuning's flags; None without a conflict.
+    """Return why an extra flag would override a flag of the tuning; None if none would.
 
-    An extra flag would override the tuning's flag of the same name. The case is skipped, because the compiler's dump
-    does not always show whether the tuning's flag had an effect."""
+    The case is skipped, because the compiler's dump does not always show whether the tuning's flag had an effect."""
     flag = flags.shared(tuning.flags, extra) if extra else None
     return flag and f"{flag} is set by {tuning.name}; another one after it would override it"
 
@@ -183,14 +180,14 @@ def _operations(sweep: Sweep) -> Iterator[Operation]:
 
 
 def unsupported_workload(program: Workload, target: Target) -> str | None:
-    """Return why this workload is a skip on this target with any tuning; None if a tuning may work."""
+    """Return why `program` is skipped on `target` with every tuning; None if a tuning may work."""
     if not isinstance(program, Operation):
         return None
     return program.illegal(target.backend)
 
 
 def unsupported_tuning(program: Workload, tuning: Tuning, target: Target) -> str | None:
-    """Return why this tuning of the workload is a skip on this target; None if it can be tried."""
+    """Return why `program` with `tuning` is skipped on `target`; None if it can be tried."""
     if not isinstance(program, Operation):
         if tuning.annotates:
             return f"{tuning.family} is written on an operation, not into a user's module"

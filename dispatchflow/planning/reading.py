@@ -1,4 +1,4 @@
-"""The protocol for reading the files that a spec names; the parser's caller passes a reader."""
+"""The protocol by which the parser reads the files that a spec names."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ class Read(Protocol):
     """Reads files by their paths relative to the spec; raises OSError for a file that cannot be read."""
 
     def __call__(self, name: str, /) -> tuple[str, bytes]:
-        """Return a pair: the path by which the file can be opened, and the file's bytes."""
+        """Return the path by which the file can be opened, and the file's bytes."""
         ...
 
     def digest(self, name: str, /) -> tuple[str, Digest]:
-        """Return a pair: the path by which the file can be opened, and the digest of the file's bytes.
+        """Return the path by which the file can be opened, and the digest of the file's bytes.
 
         The file is not held in memory as a whole."""
         ...
 
     def entries(self, folder: str, /) -> list[tuple[str, bool]]:
-        """Return (name, whether it is a folder) for each entry of a folder, sorted."""
+        """Return (name, whether the entry is a folder) for each entry of `folder`, sorted."""
         ...

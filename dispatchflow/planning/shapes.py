@@ -13,34 +13,32 @@ _TABLE = Path(__file__).with_suffix(".toml")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One shape of an operation."""
-
     sizes: tuple[int, ...]
     options: tuple[tuple[str, str | int], ...] = ()
-    """(option, value) for each option that this shape fixes; the other options are swept."""
+    """(option, value) for each option that the shape fixes. The sweep gives the remaining options."""
     what: str = ""
     """The layer or purpose of the shape."""
 
     def chosen(self, words: Sequence[str], values: Sequence[str | int]) -> tuple[str | int, ...]:
-        """Return the value of each option in `words`: the shape's own, or the one that `values` has for it."""
+        """Return a value for each option in `words`: the shape's own value, or else the value in `values`."""
         own = dict(self.options)
         return tuple(own.get(word, value) for word, value in zip(words, values, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeClass:
-    """A class of shapes, such as `tiny`: a list of shapes for each operation that has this class."""
+    """A named class of shapes, such as `tiny`, with a list of shapes for each operation."""
 
     name: str
     reason: str
     source: str
     shapes: Mapping[str, tuple[Shape, ...]]
-    """Operation → its shapes in this class; only operations that have the class."""
+    """Operation → shapes. Operations without shapes in this class are missing."""
 
 
 @cache
 def classes() -> dict[str, ShapeClass]:
-    """Return all classes of shapes.toml, which is read when a spec first names a class."""
+    """Return name → class for all classes in shapes.toml."""
     return {
         name: ShapeClass(
             name,
@@ -57,12 +55,12 @@ def classes() -> dict[str, ShapeClass]:
 
 
 def classes_of(operation: str) -> dict[str, tuple[Shape, ...]]:
-    """Return class → the operation's shapes in it, for each class that has shapes for this operation."""
+    """Return class name → shapes of `operation`, for the classes that have such shapes."""
     return {name: known.shapes[operation] for name, known in classes().items() if operation in known.shapes}
 
 
 def _shape(line: str) -> Shape:
-    """Parse a line of shapes.toml: sizes, options, description (`1x56x56x64 stride=2 a model's layer`)."""
+    """Parse sizes, options and description: `1x56x56x64 stride=2 a model's layer`."""
     sizes, *words = line.split()
     options = [word.split("=") for word in words if "=" in word]
     pairs = tuple((word, int(value) if value.isdecimal() else value) for word, value in options)

@@ -36,8 +36,8 @@ class Sources:
 
     Args:
         root: the project's directory.
-        values: variable's name → parsed value.
-        seen: records the files and folders that are read; None if they need not be recorded.
+        values: name of a command-line variable → parsed value.
+        seen: records the files and folders that are read; None to record nothing.
     """
 
     def __init__(self, root: Path, values: Mapping[str, Any], seen: Observer | None) -> None:
@@ -60,7 +60,7 @@ class Sources:
         return self._described(words, named) if self.adhoc else self._specified(words, named)
 
     def parsed(self, text: str) -> list[parser.Sweep]:
-        """Return the sweeps of a spec's text; files that it names are relative to the working directory.
+        """Return the sweeps in a spec's text. Paths in the text are relative to the working directory.
 
         Raises:
             SpecError: the spec is wrong.
@@ -70,7 +70,7 @@ class Sources:
     def known_failures(self) -> list[KnownFailure]:
         """Return the known failures in the specs.
 
-        They also apply to a sweep on the command line, although it replaces all sweeps of the specs.
+        Sweeps on the command line have these known failures, too.
 
         Raises:
             SpecError: an entry is wrong.
@@ -154,27 +154,34 @@ class Sources:
             ) from error
 
     def digest(self, path: Path) -> Digest:
-        """Return the digest of a file that may be large; raise the same errors as `content`.
+        """Return the digest of a file that may be large.
 
-        For a replay (`project/replay.py`), only the file's stamp (`store/stamps.py`) is recorded, because reading a
-        large file again takes long."""
+        Only the file's stamp (size, times, …) is recorded in `seen`, because reading a large file again takes long.
+
+        Raises:
+            OSError: the file cannot be read, or it is not a regular file.
+        """
         if self._seen:
             self._seen.look("stamp", _from_anywhere(path))
         _check_regular(path)
         return digest_file(path)
 
     def entries(self, folder: Path) -> list[tuple[str, bool]]:
-        """Return (name, whether it is a folder) for each entry of a folder, sorted; may raise OSError."""
+        """Return (name, whether the entry is a folder) for each entry of `folder`, sorted.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
         if self._seen:
             self._seen.look("stamp", _from_anywhere(folder))
         with os.scandir(folder) as entries:
             return sorted((entry.name, entry.is_dir()) for entry in entries)
 
     def content(self, path: Path) -> bytes:
-        """Read a file.
+        """Return the bytes of a file.
 
         Raises:
-            OSError: the file cannot be read, or it is not a regular file (such as a pipe, which could block).
+            OSError: the file cannot be read, or it is not a regular file. A pipe, for example, could block.
         """
         content = None
         try:
@@ -188,15 +195,10 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads files by paths relative to `folder`, through the methods of `sources`."""
-
     sources: Sources
     folder: Path
     _plainer: dict[str, bool] = field(default_factory=dict)
-    """Path up to its last `..` → whether each `folder/..` in it may be removed as text.
-
-    If `folder` is a symbolic link, the path without `folder/..` names another file. The answers are cached, because a
-    suite may have many paths."""
+    """Cache of `_plain`: path up to its last `..` → whether each `folder/..` may be removed."""
 
     def __call__(self, name: str) -> tuple[str, bytes]:
         path = self.folder / name
@@ -207,7 +209,7 @@ class _Reader:
         return self._plain(path), self.sources.digest(path)
 
     def _plain(self, path: Path) -> str:
-        """Remove `folder/..` from a path, unless a symbolic link makes the shorter path name another file."""
+        """Remove `folder/..` from a path, unless `folder` is a symbolic link to another place."""
         plain, text = os.path.normpath(path), os.fspath(path)
         up = text[: text.rindex("..") + 2] if ".." in path.parts else ""
         if up not in self._plainer:
@@ -219,7 +221,6 @@ class _Reader:
 
 
 def _toml_files(folder: Path) -> list[Path]:
-    """Return the TOML files in a folder, sorted, without hidden files of editors and file systems."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 (glob hides that a folder cannot be read)
     except OSError as error:

@@ -27,21 +27,21 @@ FLAGS = "run_module_io_flags.txt"
 _MODELS = (".mlir", ".mlirbc")
 _FLAGS = "flags.txt"
 _BY_FLAGS = ("file", "inputs", "expected", "parameters", "name")
-"""The words (keys) that a sweep with `suite` must not have, because each folder has its own values."""
+"""Keys that a sweep with `suite` must not have, because each folder has its own values."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """A folder of a suite that cannot be a case, such as one without a module, and the reason."""
+    """A folder of a suite that cannot be a case, and the reason, such as a missing module."""
 
     name: str
     reason: str
 
 
 class _NotUnderstood(Exception):
-    """The error for a wrong flag file; only the cases of that file's folder fail."""
+    """A flag file is wrong. Only the cases of its folder fail."""
 
 
 def modules(
@@ -49,11 +49,11 @@ def modules(
 ) -> tuple[tuple[Module, ...], tuple[Lacking, ...]]:
     """Return the modules of a suite's folders, and the folders that cannot be cases.
 
-    If a flag is not understood, the folder's modules have the reason in `Module.problem`, and their cases fail.
+    If a folder's flag file is wrong, `Module.problem` says why, and the folder's cases fail.
 
     Raises:
         SpecError: no folder matches, no case has the sweep's `function`, `rtol` or `reference` is wrong, or the sweep
-            has a word, such as `inputs`, that a sweep with `suite` must not have (`_BY_FLAGS`).
+            has a key, such as `inputs`, that a sweep with `suite` must not have.
     """
     for word in _BY_FLAGS:
         if getattr(words, word) is not None:
@@ -104,11 +104,7 @@ def _of_folder(
 
 
 def _given(text: str, folder: str, place: Location, read: Read) -> tuple[Given, str | None]:
-    """Return the inputs, results and weights in a flag file, and the function that it names, if any.
-
-    Raises:
-        _NotUnderstood: a flag is unknown, or its value is wrong.
-    """
+    """Return the inputs, results and weights in a flag file, and the function that the file names."""
     inputs, expected, weights = list[Input](), list[File | str](), list[Parameters]()
     function = None
     for flag in flag_file.parse(text):
@@ -149,7 +145,7 @@ def _read(
 
 
 def _short(error: SpecError) -> str:
-    """Return an error in one line, without the sweep's location, which is the same for all folders."""
+    """Return the error in one line, without the sweep's location, which all folders share."""
     facts = [f"{value}" for fact, value in error.facts.items() if fact in ("file", "found") and str(value)]
     return ": ".join([error.problem, *facts])
 
@@ -157,8 +153,7 @@ def _short(error: SpecError) -> str:
 def _matching(pattern: str, place: Location, read: Read) -> list[str]:
     """Return the folders that a pattern matches.
 
-    A path without `*`, `?` or `[` stands for its folder if that has a module or a flag file, otherwise for the folders
-    directly in it."""
+    A path without `*`, `?` or `[` is the folder of one test, or the folder that contains the folders of tests."""
     root = "/" if pattern.startswith("/") else ""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]  # `..` stays: it may follow a link
     pattern = root + "/".join(parts) or "."
@@ -204,7 +199,7 @@ def _walk(folder: str, parts: Sequence[str], read: Read) -> Iterator[str]:
 
 
 def _named(matched: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Return folder → name: the last part of its path, or more parts if others have the same last part."""
+    """Return folder → name: the last part of its path, or more parts if last parts are equal."""
     folders = list(dict.fromkeys(folder for each in matched for folder in each))
     count = Counter(posixpath.basename(folder) for folder in folders)
     alike = [folder for folder in folders if count[posixpath.basename(folder)] > 1]
@@ -229,8 +224,5 @@ def _test_in(folder: str, read: Read) -> tuple[str | None, str | None]:
 
 
 def _one(files: Sequence[str], usual: str, endings: tuple[str, ...]) -> str | None:
-    """Return the file with the usual name, else the only file with one of these endings.
-
-    None if there is neither."""
     found = [file for file in files if file.endswith(endings) and not file.startswith(".")]
     return usual if usual in files else found[0] if len(found) == 1 else None

@@ -1,7 +1,6 @@
-"""Check and parse the values of a sweep's words (keys), such as `dtype` and `target`.
+"""Check and parse the values of a sweep's keys, such as `dtype` and `target`.
 
-For a value that is not allowed, the functions raise a SpecError, which names the place.
-"""
+A value that is not allowed raises a SpecError."""
 
 from __future__ import annotations
 
@@ -28,13 +27,13 @@ from dispatchflow.units import whole
 
 AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "flags", "provider", "cache")
 MODULE = ("file", "suite", "function", "inputs", "parameters", "expected", "reference", "rtol", "name")
-"""The words that only a sweep of users' modules may have."""
+"""Keys that only a sweep of users' modules may have."""
 
 T = TypeVar("T")
 
 
 def options(written: Any, option: Option, whose: str, place: str) -> tuple[str | int, ...]:
-    """Return the values of an option; `whose` describes it in error messages, such as `kind of pooling`."""
+    """Return the values of `option` in a sweep. `whose` names the option in errors: `kind of pooling`."""
     if written is None:
         return (option.default,)
     found = []
@@ -51,12 +50,12 @@ def options(written: Any, option: Option, whose: str, place: str) -> tuple[str |
 
 
 def values(word: str, written: str) -> list[str]:
-    """Split the text of an option, of `dtype` or of `layout` into values."""
+    """Split the value of the key `word`, such as `dtype`, into a list."""
     return _type_words(written) if word == "dtype" else listed(written)
 
 
 def takes(operation: type[Operation], word: str, value: str) -> bool:
-    """Return whether an operation takes this value of an option, of `dtype` or of `layout`."""
+    """Return whether `operation` accepts `value` for the key `word`: `dtype`, `layout` or an option."""
     if word == "dtype":
         return _signature(value, operation) is not None
     if word == "layout":
@@ -65,14 +64,14 @@ def takes(operation: type[Operation], word: str, value: str) -> bool:
 
 
 def listed(value: Any) -> list[Any]:
-    """Return a text or a list of texts as a list of words, which commas and spaces separate."""
+    """Split a text, or each text of a list, at commas and spaces."""
     items = value if isinstance(value, list | tuple) else [value]
     split = (item.replace(",", " ").split() if isinstance(item, str) else [item] for item in items)
     return [word for words in split for word in words]
 
 
 def has_gap(value: Any) -> bool:
-    """Return whether a word is missing before, between or after commas: `default,,data_tiling`."""
+    """Return whether a text has an empty item before, between or after commas: `default,,data_tiling`."""
     items = value if isinstance(value, list | tuple) else [value]
     return any(isinstance(item, str) and re.search(r"^\s*,|,\s*,|,\s*$", item) for item in items)
 
@@ -80,9 +79,9 @@ def has_gap(value: Any) -> bool:
 def chosen(
     words: Sequence[str], known: Mapping[str, T], what: str, place: str, also: Sequence[str] = ()
 ) -> tuple[T, ...]:
-    """Return the values of these words.
+    """Return the value in `known` for each of `words`; raise SpecError for an unknown word.
 
-    `also` has words that the caller handles itself; errors name them too."""
+    `also` has further words that the error lists as known."""
     for word in words:
         if word not in known:
             raise SpecError(
@@ -115,7 +114,7 @@ def shape_of(size: int, operation: type[Operation], place: Location) -> str:
 
 
 def shapes(words: Any, operation: type[Operation], place: Location) -> tuple[Shape, ...]:
-    """Return the shapes that the word `shape` lists: sizes, `64x80x96`, or the names of classes, `tiny`."""
+    """Return the shapes that `words.shape` lists: sizes, `64x80x96`, or the names of classes, `tiny`."""
     found: list[Shape] = []
     for word in listed(words.shape or []):
         sizes = word.split("x")
@@ -158,7 +157,7 @@ def signatures(written: Any, operation: type[Operation], place: str) -> tuple[Si
 
 
 def _type_words(written: str | list[str]) -> list[str]:
-    """Split a text into words at `,`, `;` and spaces, but not at the comma in a word like `f16,f16->f32`."""
+    """Split a text into words at `,`, `;` and spaces, but not at the comma in `f16,f16->f32`."""
     words: list[str] = []
     for item in written if isinstance(written, list) else [written]:
         for word in re.split(r"[;\s]+", re.sub(r"\s*(,|->)\s*", r"\1", item.strip())):
@@ -167,7 +166,7 @@ def _type_words(written: str | list[str]) -> list[str]:
 
 
 def _signature(word: str, operation: type[Operation]) -> Signature | None:
-    """Return an operation's signature for a word, `f16` or `f16,f16->f32`; None if there is none."""
+    """Return the operation's signature for `f16` or `f16,f16->f32`; None if there is none."""
     if word in operation.signatures:
         return operation.signatures[word]
     try:
@@ -232,7 +231,7 @@ def _named_tuning(word: str, place: Location, read: Read) -> tuple[Tuning, ...]:
 
 
 def extra_flags(written: str | list[str], place: Location) -> tuple[flags.Flags, ...]:
-    """Parse the values of `flags`. Spaces do not split a value: one value has all flags of a compile."""
+    """Parse the values of `flags`. Each value has all extra flags of one compile, separated by spaces."""
     found = []
     for value in written if isinstance(written, list) else [written]:
         try:
