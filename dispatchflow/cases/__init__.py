@@ -1,1 +1,1 @@
-"""Define cases and their parts, users' MLIR modules, and known failures; no code here runs a tool."""
+"""Cases and their parts, users' MLIR modules, and known failures. No code here runs a tool."""

@@ -1,4 +1,4 @@
-"""Define the case: a workload, how it is compiled and run, and a name for all of this."""
+"""Define the case: a workload, and how it is compiled and run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_NAME_BYTES = 200
 
 @dataclass(frozen=True)
 class Case:
-    """The unit that is compiled, verified and profiled; a row in the results is about one case."""
+    """The unit that is compiled, verified and profiled. A row in the results is about one case."""
 
     dispatch: Dispatch
     target: Target
@@ -29,7 +29,7 @@ class Case:
     flags: extra.Flags = ()
     """Compiler flags in addition to those of the target and the tuning."""
     provider: str = IREE
-    """`iree`, or the library that computes the case with its own code, without tuning and flags."""
+    """`iree`, or the library that computes the case without a tuning and flags."""
     cache: str = HOT
     """`hot`: each call gets the same inputs; `cold`: each call gets copies that are not in the caches."""
 
@@ -48,7 +48,7 @@ class Case:
 
     @property
     def packages(self) -> dict[str, str]:
-        """The Python packages that the case needs, with the command that installs each."""
+        """The Python packages that the case needs: name → command that installs the package."""
         needed = dict.fromkeys(self.operation.packages, "pip install 'dispatchflow[onnx]'")
         return needed if self.library is None else {**needed, self.provider: self.library.install}
 
@@ -66,10 +66,10 @@ class Case:
 
     @cached_property
     def name(self) -> str:
-        """A name without `=`, `*` or white space; different cases have different names.
+        """The name of the case, without `=`, `*` or white space; different cases have different names.
 
-        Example: `matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`. If a name would be longer than 200 bytes, a
-        digest replaces the end of the part before the `@`."""
+        Example: `matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`. In a name above 200 bytes, a digest replaces
+        the end of the part before `@`."""
         threads = "" if self.threads is None else f"-{self.threads}t"
         cache = "" if self.cache == HOT else f"-{self.cache}"
         how = self.tuning.name if self.provider == IREE else self.provider

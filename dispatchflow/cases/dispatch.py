@@ -23,9 +23,7 @@ _COPY = "_slow_memcpy"
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """A workload with a tuning.
-
-    The workload is an operation or a user's module. The tuning is a request to the compiler about lowering."""
+    """An operation or a user's module, with a tuning: a request to the compiler about lowering."""
 
     operation: Workload
     tuning: Tuning
@@ -33,18 +31,15 @@ class Dispatch:
     """The lowering configurations in a user's module; empty until the stage `emit` has read the module."""
 
     def module(self, syntax: Release = NEWEST) -> str:
-        """Emit the MLIR text of an operation; equal dispatches have equal bytes.
-
-        The text contains no paths, dates or names, and every location is unknown."""
+        """Emit the MLIR text of an operation. Equal dispatches give equal bytes."""
         assert isinstance(self.operation, Operation)  # a user's module is a file, which emit prints
         lowering = self.tuning.lowering(self.operation, syntax)
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
-        """Return a copy whose `asks` has the lowering configurations in the text of a user's module.
+        """Return a copy with the `asks` that the stage `emit` found in a user's module.
 
-        `emitted`, the record of the stage `emit`, lists them. For an operation, the dispatch is returned unchanged: the
-        text of an operation has no configuration except the tuning's."""
+        `emitted` is the record of that stage. The dispatch of an operation is returned unchanged."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
 
     @property
@@ -54,28 +49,25 @@ class Dispatch:
         return AND.join(filter(None, (of_tuning, *dict.fromkeys(self.asks)))) or None
 
     def _counted(self, packed: bool) -> Operation | None:
-        """Return the operation if the compiler must make exactly `operation.dispatches` dispatches.
-
-        Return None if the operation does not state the number, or if the compiler or this tuning may change it."""
+        """Return the operation if the compiler must make exactly `operation.dispatches` dispatches."""
         operation = self.operation
         known = isinstance(operation, Operation) and operation.dispatches is not None
         return cast(Operation, operation) if known and self.tuning.keeps_dispatches and not packed else None
 
     def demanded(self, packed: bool = False) -> str | None:
-        """Describe the configuration and number of dispatches that the compiler's dump must show.
+        """Return what the compiler's dump must show, such as `default; 2 dispatches`; None for no demand.
 
-        An example is `default; 2 dispatches`. The result is None if neither is required. The text is an ingredient of
-        the compile key; `missed` checks the dump. `packed` says whether the compiler packs operands by default
-        (`Release.packs`)."""
+        The text is an ingredient of the compile's cache key. `packed` says whether the compiler packs operands by
+        default."""
         if (operation := self._counted(packed)) is None:
             return self.requested
         beside = " beside a copy" if operation.may_copy else ""
         return f"{self.requested or 'default'}; {operation.dispatches} dispatches{beside}"
 
     def missed(self, applied: Applied, packed: bool = False) -> str | None:
-        """Return how the compiled module differs from what was requested; None if it does not.
+        """Return how the compiled module differs from the request; None without a difference.
 
-        `packed` is the same as in `demanded`."""
+        `packed` says whether the compiler packs operands by default."""
         why = self.tuning.ignored(cast(Operation, self.operation), applied)
         if why is not None:
             return f"configuration ignored: {why}"
@@ -92,11 +84,9 @@ class Dispatch:
         return f"expected {units}, the compiler made {len(names)}: {', '.join(names) or 'none'}"
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # most tunings of an operation have the same module
 def _module(operation: Operation, syntax: Release, attribute: str, region: bool = False) -> str:
-    """Emit an operation's module; cached, because most tunings of an operation have the same module.
-
-    `attribute` and `region` are fields of the tuning's `Lowering`."""
+    """Emit an operation's module. `attribute` and `region` are fields of the tuning's `Lowering`."""
     body = operation.body_for(syntax, attribute)
     body = _in_region(body, attribute.strip(" {}"), operation.result().mlir) if region else body
     arguments = ", ".join(
@@ -113,20 +103,16 @@ module @dispatch {{
 def digest_of_module(source: Digest, function: str, objects: tuple[tuple[str, Digest], ...] = ()) -> Digest:
     """Return the `program_digest` of a function of a user's module.
 
-    `source` is the digest of the module's file; `objects` has the path and digest of each file that the module
-    names."""
+    `source` is the digest of the module's file. `objects` has (path, digest) of each file that the module names."""
     return Digest(key_of("program", {"source": source, "objects": objects, "function": function}))
 
 
 @lru_cache(maxsize=64)
 def program_digest(program: Workload) -> Digest:
-    """Return a digest of what a program computes.
+    """Return a digest of what `program` computes, equal for all tunings, targets and toolchains.
 
-    The digest is the same for all tunings, targets, toolchains and libraries.
-
-    An operation's digest covers its name, sizes, types, layouts and options, and its module without a tuning. The
-    digest of a user's module covers the function's name, the bytes of the module's file, and the paths and bytes of
-    the files that the module names."""
+    An operation's digest covers its name, sizes, types, layouts, options and MLIR. A module's digest covers its
+    function, the bytes of its file, and the paths and bytes of the files that the module names."""
     if isinstance(program, Module):
         objects = tuple((path, file.digest) for path, file in program.objects)
         return digest_of_module(program.source.digest, program.function, objects)
@@ -136,9 +122,7 @@ def program_digest(program: Workload) -> Digest:
 
 
 def _in_region(body: str, attribute: str, result: str) -> str:
-    """Put the op that has `attribute`, and all later ops except the return, into a dispatch region.
-
-    `result` is the type of the region's result."""
+    """Put the op with `attribute`, and all later ops except the return, into a dispatch region."""
     lines = body.splitlines()
     first = next(i for i, line in enumerate(lines) if attribute in line)
     *inner, last = lines[first:]

@@ -1,8 +1,6 @@
-"""Known failures: which cases fail, with which releases, and how. These cases still run.
+"""Known failures: which cases fail, with which compiler releases, and how. Such cases still run.
 
-The entries come from known_failures.toml and from the `[[known_failure]]` tables of a user's specs.
-docs/known-failures.md explains their fields.
-"""
+The entries are in known_failures.toml and in specs. docs/known-failures.md explains their fields."""
 
 from __future__ import annotations
 
@@ -25,17 +23,17 @@ if TYPE_CHECKING:
     from dispatchflow.keys import Digest
 
 WORD = "known_failure"
-"""The name of the TOML tables that have the entries."""
+"""The name of the TOML tables that describe known failures."""
 MODES = ("on", "strict", "off")
 STATUS = "known failure"
-"""The status of a row whose failure an entry describes."""
+"""The status of a row whose failure is known."""
 
 _TABLE = Path(__file__).with_name("known_failures.toml")
 _OWN = ("case", "operation", "dtype", "layout", "tuning", "target", "backend", "flags")
 _FEATURES = "features"
 _OF_RESULTS = ("oh", "ow")
 MATCHED = (*_OWN, _FEATURES, *DIMS, *OPTIONS, *_OF_RESULTS)
-"""The words that the `match` of an entry may have."""
+"""The keys that the `match` of an entry may have."""
 _FIELDS = ("match", "toolchain", "stage", "message", "reason", "some")
 _BOUND = re.compile(r"(>=|<=|>|<|==)\s*(\d+(?:\.\d+)*)")
 _NO_MULTIPLE = re.compile(r"!%([1-9]\d*)")
@@ -58,7 +56,7 @@ class KnownFailure:
     """One entry: which cases fail, with which releases, at which stage, and with which message."""
 
     match: Match
-    """(word, patterns) of each condition: the case's value for the word must match one of the patterns."""
+    """(key, patterns) of each condition: the case's value for the key must match one of the patterns."""
     toolchain: str
     """Bounds on the compiler's release, such as `>=3.11, <3.14`; all must hold."""
     stage: str
@@ -66,28 +64,28 @@ class KnownFailure:
     """A pattern that is searched for in the failure's reason and log."""
     reason: str
     some: bool
-    """Whether only some of the matching cases fail; a matching case that passes is then not reported."""
+    """Whether only some of the matching cases fail. A matching case that passes is then not reported."""
     place: str
     """The origin of the entry: `specs/a.toml:3, known_failure[0]`."""
 
     def holds_for(self, version: Version) -> bool:
-        """Return whether the entry is about this release."""
+        """Return whether the entry is about the compiler release `version`."""
         return _within(self.toolchain, version)
 
     def fits(self, stage: str, reason: str, log: Callable[[], str]) -> bool:
         """Return whether the entry describes a failure of `stage` with this reason and log.
 
-        The log is read only if the reason does not match."""
+        `log` is called only if the reason does not match."""
         return stage == self.stage and bool(self.message.search(reason) or self.message.search(log()))
 
     @property
     def matched(self) -> str:
-        """The entry's patterns as text: `operation=matmul target=cuda-*`."""
+        """The conditions as text: `operation=matmul target=cuda-*`."""
         return " ".join(f"{word}={','.join(patterns)}" for word, patterns in self.match)
 
 
 def version_of(text: str) -> Version:
-    """Parse `3.12.0rc1` to (3, 12, 0). `20240828`, a date, is the oldest version; `main` is the newest."""
+    """Parse `3.12.0rc1` to (3, 12, 0). A date, `20240828`, is the oldest version; `main` is the newest."""
     match = _VERSION.match(text)
     if match is None:
         return _NEWEST
@@ -98,7 +96,7 @@ def version_of(text: str) -> Version:
 def _within(bounds: str, own: Version) -> bool:
     """Return whether a version is within bounds such as `>=3.11, <3.14`.
 
-    A bound with two numbers is compared with two numbers of the version: for `<3.14`, 3.14.1 counts as 3.14."""
+    Only as many numbers as in the bound are compared: for `<3.14`, 3.14.1 counts as 3.14."""
     for relation, text in _BOUND.findall(bounds):
         bound = version_of(text)
         order = (own[: len(bound)] > bound) - (own[: len(bound)] < bound)
@@ -131,7 +129,6 @@ def _matches(value: str, pattern: str) -> bool:
 
 
 def _value_of(case: Case, word: str) -> str | None:
-    """Return a case's value for a word of `match`, such as `dtype`; None if the case has no such word."""
     program = case.operation
     match word:
         case "case":
@@ -160,11 +157,13 @@ def _value_of(case: Case, word: str) -> str | None:
 
 
 _COARSE = frozenset(("operation", "target", "backend", "tuning", _FEATURES))
-"""The words of `match` whose values depend only on a case's operation, target and tuning (`_of_kind`)."""
+"""The keys of `match` whose values depend only on a case's operation, target and tuning."""
 
 
 class KnownFailures:
-    """The entries about one release; `log` returns the output of a failed tool, given its digest."""
+    """The known failures of one compiler release.
+
+    `log` returns the output of a failed tool, given the digest of the output."""
 
     def __init__(
         self,
@@ -192,9 +191,9 @@ class KnownFailures:
                 yield entry
 
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
-        """Return the entries whose conditions on the operation, the target and the tuning fit a case.
+        """Return the entries that fit a case's operation, target and tuning, each with its further conditions.
 
-        Each comes with its other conditions. The result is cached: thousands of cases have few such combinations."""
+        The result is cached, because thousands of cases have few such combinations."""
         kind = case.operation.name, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
             found = tuple(
@@ -206,7 +205,7 @@ class KnownFailures:
         return found
 
     def failing(self, case: Case, stage: str, reason: str, log: Digest | None) -> KnownFailure | None:
-        """Return the entry that matches a failure, or None if the failure is not known.
+        """Return the entry that describes a failure of `case`; None if the failure is not known.
 
         `log` is the digest of the tool's output."""
         read: list[str] = []
@@ -219,26 +218,25 @@ class KnownFailures:
         return next((entry for entry in self.covering(case) if entry.fits(stage, reason, text)), None)
 
     def passing(self, case: Case, made: Callable[[str], bool]) -> KnownFailure | None:
-        """Return an entry that predicts a failure of a stage that this case passed; None if there is none.
+        """Return an entry that predicts the failure of a stage that `case` passed; None if there is none.
 
-        `made(stage)` returns whether the stage passed. Entries with `some` are left out: they predict only that
-        some of the matching cases fail."""
+        `made(stage)` returns whether the stage passed. Entries with `some` are left out."""
         return next(self._covering(case, lambda entry: not entry.some and made(entry.stage)), None)
 
 
 @cache
 def shipped() -> tuple[KnownFailure, ...]:
-    """Return the entries that come with dispatchflow."""
+    """Return the known failures that come with dispatchflow."""
     return tuple(parse(_TABLE.read_text(encoding="utf-8"), PurePath(_TABLE.name)))
 
 
 def parse(text: str, path: PurePath) -> list[KnownFailure]:
     """Parse the `[[known_failure]]` tables of a TOML file.
 
-    A file that is not valid TOML yields no entries: the parser of sweeps reports the error.
+    Text that is not TOML yields no entries, because the parser of sweeps reports that error.
 
     Raises:
-        SpecError: an entry is wrong; the error names file, line and word.
+        SpecError: an entry is wrong.
     """
     if WORD not in text:
         return []

@@ -7,15 +7,15 @@ from decimal import Decimal
 
 
 def words(value: str) -> list[str]:
-    """Split an input such as `1, 2 3` into its numbers, each as text."""
+    """Split `1, 2 3` into its numbers, each as text."""
     return value.replace(",", " ").split()
 
 
 def integer(word: str, element: str) -> int:
-    """Parse a literal of an integer type (`i8`, `index`, …) exactly.
+    """Parse `word` as an integer of the type `element`, such as `i8` or `index`.
 
     Raises:
-        ValueError: the literal is not an integer in the range of this type.
+        ValueError: the number is not an integer in the range of the type.
     """
     bits = 64 if element == "index" else int(element[1:])
     low, high = (0, 1) if bits == 1 else (-(1 << bits - 1), (1 << bits - 1) - 1)

@@ -1,4 +1,4 @@
-"""Cases that a library computes: why one is unsupported, and the program that the library runs."""
+"""The programs that a library runs in place of IREE, and the reasons why a library cannot run one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dispatchflow.operations import Operation
 from dispatchflow.workload import Workload
 
 MODEL = "model"
-"""The folder for a model's files in a tool's working directory; the files keep their names in it."""
+"""The folder for a model's files in a tool's working directory."""
 _OUTPUT = "module"
 """The name of the main file among the outputs of the stage `emit`."""
 
@@ -31,7 +31,7 @@ class LibraryProgram:
     content: bytes | File
     """The content of the main file."""
     beside: tuple[tuple[str, File], ...] = ()
-    """The names and contents of the other files."""
+    """(name, content) of each further file, such as a model's weights."""
     problem: str | None = None
     """The reason why the files cannot be placed in a working directory; None if they can."""
 
@@ -41,14 +41,14 @@ class LibraryProgram:
         return {_OUTPUT: self.content, **dict(self.beside)}
 
     def files(self, outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-        """Return name → digest of each file; the name is that of the file in a tool's working directory.
+        """Return file name in a tool's working directory → digest.
 
         `outputs` is name → digest, from the record of the stage `emit`."""
         return {self.main if name == _OUTPUT else name: digest for name, digest in outputs.items()}
 
 
 def unsupported(library: Library, program: Workload, target: Target) -> str | None:
-    """Return why a library cannot compute a program, as a reason to skip a case; None if it can."""
+    """Return why `library` cannot compute `program` on `target`; None if it can."""
     if program.kind != library.computes:
         return f"{library.name} computes {library.computes}, not {program.kind}"
     if target.driver not in library.devices:
@@ -61,7 +61,6 @@ def unsupported(library: Library, program: Workload, target: Target) -> str | No
 
 
 def program_of(library: Library, workload: Workload) -> LibraryProgram:
-    """Return the program with which a library computes a workload."""
     if isinstance(workload, Module):
         files = model_files(workload)
         (main, source), *beside = files.items()
@@ -76,16 +75,14 @@ def program_of(library: Library, workload: Workload) -> LibraryProgram:
 
 
 def call_text(library: Library, operation: Operation) -> str:
-    """Return Python text that defines a function `main` of the operands.
-
-    Equal calls give equal texts. The text contains only the sizes that the call needs, and not the case's name."""
+    """Return Python text that defines a function `main` of the operands. Equal calls give equal texts."""
     names = ", ".join(f"x{i}" for i in range(len(operation.operands())))
     value = library.whole.format(value=operation.library_call(library))
     return f"{library.imports}\n\n\ndef main({names}):\n    return {value}\n"
 
 
 def model_files(program: Module) -> dict[str, File]:
-    """Return a model's files, each under its name in a tool's working directory; the model comes first."""
+    """Return name in a tool's working directory → file, for each file of a model; the model comes first."""
     named = [(PurePath(program.source.path).name, program.source), *program.objects]
     return {str(PurePosixPath(MODEL, name)): file for name, file in named}
 
@@ -101,7 +98,7 @@ def misplaced(program: Module) -> str | None:
 def unpassed(library: str, types: Sequence[str]) -> str | None:
     """Return why a library cannot take or return values of these types; None if it can.
 
-    In onnxruntime 1.32, types that numpy does not have can be used inside a model, but not as its inputs or results."""
+    In onnxruntime 1.32, a model's inputs and results cannot have a type that is missing in numpy, such as bf16."""
     odd = next((found for type in types if (found := element_of(type)).startswith(("bf16", "f8", "f4"))), None)
     return odd and f"{library} takes and returns no {odd}: its Python interface has numpy's types only"
 
@@ -109,9 +106,8 @@ def unpassed(library: str, types: Sequence[str]) -> str | None:
 def operand_types(program: Workload, arguments: Sequence[str]) -> list[TensorType]:
     """Return the types of the arguments of a library's call.
 
-    For a model, they are parsed from `arguments`, the types of its inputs as IREE's tools spell them. For an operation,
-    they are the types of its operands; `arguments` is ignored, because IREE's runtime may pass an operand as another
-    type."""
+    For a model, `arguments` has the types of its inputs, as IREE's tools spell them. For an operation, `arguments` is
+    ignored, because IREE's runtime may pass an operand as another type."""
     if isinstance(program, Operation):
         return [operand.type for operand in program.operands()]
     return [_tensor(argument) for argument in arguments]

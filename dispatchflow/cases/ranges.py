@@ -17,7 +17,7 @@ def bounds(value: str) -> tuple[int, int] | None:
 
 
 def check(value: str, element: str) -> tuple[int, int]:
-    """Return the bounds of a range if the element type represents each of its numbers exactly.
+    """Return the bounds of the range `value`, and check that `element` represents its numbers exactly.
 
     Raises:
         ValueError: a bound is not representable, or the range is empty.

@@ -1,9 +1,7 @@
 """Emit the module that, for `cache=cold`, calls the measured module with copies of its inputs.
 
-The measured module is the vmfb that was verified; the emitted module imports its function. At the first call, during
-the warm-up, the emitted module copies the inputs until the copies fill twice the last-level cache. Each later call uses
-the next copy. A `Rotation` is a record that names the measured function, says which of the function's inputs are
-copied, and has the number of copies."""
+The first call, during the warm-up, makes copies until they fill twice the last-level cache. Each later call uses the
+next copy."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ HOT, COLD = "hot", "cold"
 CACHES = (HOT, COLD)
 
 VERSION = 1
-"""A part of the keys of cold measurements; increase it when the behavior of a cold call changes."""
+"""A part of the keys of cold measurements. Increase it when the behavior of a cold call changes."""
 
 _ASYNCHRONOUS = "--iree-execution-model=async-external"
 
@@ -40,14 +38,13 @@ def of_module(
 ) -> Rotation | None:
     """Return a rotation with copies of the inputs of a user's module; None if no input can be copied.
 
-    An input can be copied if it is a tensor, its size in bytes is known and not 0, and its element type is in
-    `ELEMENT_TYPES`.
+    An input can be copied if it is a tensor with a known size in bytes that is not 0.
 
     Args:
         name: the name of the module.
         function: the name of the measured function.
         declared: the types of the function's arguments and results, as the module declares them.
-        arguments: the type of each argument; the type of a tensor includes the sizes at run time.
+        arguments: the type of each argument, with the sizes at run time.
         cache_bytes: the size of the last-level cache.
     """
     operands = tuple(map(_operand, declared.inputs, arguments))
@@ -57,9 +54,6 @@ def of_module(
 
 
 def _operand(declared: str, argument: str) -> Operand:
-    """Return the `Operand` for an argument; its field `cold` says whether the argument is copied.
-
-    A number, an empty tensor, and an argument whose type is not fully known are not copied."""
     if is_scalar(declared):
         return Operand(None, declared, 0, False)
     nbytes, known = nbytes_of(argument), shape_of(argument)
@@ -71,10 +65,10 @@ def _operand(declared: str, argument: str) -> Operand:
 def not_coldable(
     program: Workload, library: str | None, target: Target, cache_bytes: int | None, memory_bytes: int
 ) -> str | None:
-    """Return why the inputs cannot be rotated on this machine, as a reason for a skip; None if they can.
+    """Return why the case cannot be measured with `cache=cold` on this machine; None if it can.
 
-    A user's module is checked later, by `module_problem`, because the sizes of its inputs are unknown until the stage
-    `emit` has read the module."""
+    A user's module is checked later, by `module_problem`. The sizes of its inputs are unknown until the stage `emit`
+    has read the module."""
     if target.driver != LOCAL:
         return f"not coldable: the size of the last cache of {target.driver} devices is not known"
     if cache_bytes is None:
@@ -85,7 +79,7 @@ def not_coldable(
 
 
 def module_problem(found: Rotation | None, stored: Sequence[str], flags: Sequence[str]) -> str | None:
-    """Return why the inputs of a user's module cannot be rotated; None if they can.
+    """Return why a user's module cannot be measured with `cache=cold`; None if it can.
 
     Args:
         found: the rotation, from `of_module`.
@@ -114,11 +108,9 @@ def too_large(found: Rotation, memory_bytes: int) -> str | None:
 
 
 def module(found: Rotation) -> str:
-    """Emit a module whose function has the name, arguments and results of the measured function.
-
-    The function begins with a branch. At the first call, it takes the side that copies the inputs and stores the copies
-    to globals; at later calls, it takes the side that loads the globals. Each side yields the copies. One load after
-    the branch would not work: the compiler would move it before the branch (IREE 3.13)."""
+    """Emit a module whose function has the name, arguments and results of the measured function."""
+    # Each side of the branch yields the copies. One load after the branch would not work: the compiler would move the
+    # load before the branch (IREE 3.13).
     operands = found.operands
     cold = [i for i, operand in enumerate(operands) if operand.cold]
 
