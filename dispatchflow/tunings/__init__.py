@@ -1,4 +1,4 @@
-"""The registry of tuning families; each file of this folder without a leading `_` defines one family."""
+"""The registry of tuning families. A new file in this folder adds a family."""
 
 from __future__ import annotations
 

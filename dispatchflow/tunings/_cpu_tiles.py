@@ -1,4 +1,4 @@
-"""Shared code of the families that give tile sizes to llvm-cpu."""
+"""Shared code of the tuning families that give tile sizes to llvm-cpu."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dispatchflow.tunings.api import Applied, Lowering, Release
 
 
 def configuration(dims: Iterable[str], levels: Mapping[str, Mapping[str, int]]) -> str:
-    """Return tile sizes as the compiler prints them, `distribution = [64, 64, 0], …`.
+    """Return tile sizes as the compiler prints them: `distribution = [64, 64, 0], …`.
 
-    `dims` are the dims of the op's loops, in order. `levels` is tiling level → dim → size. A dim without a size gets
-    0."""
+    `dims` has the dims of the op's loops, in order. `levels` is tiling level → dim → size. A dim without a size gets 0.
+    """
     return ", ".join(
         f"{level} = [{', '.join(str(sizes.get(dim, 0)) for dim in dims)}]" for level, sizes in sorted(levels.items())
     )
@@ -27,9 +27,7 @@ def inexpressible(syntax: Release) -> str | None:
 
 
 def ignored(asked: str, pipeline: str, applied: Applied) -> str | None:
-    """Return why the configuration `asked` was not applied.
-
-    The result is None if an executable was compiled with this configuration and this pipeline."""
+    """Return why no executable has the configuration `asked` and the pipeline; None if an executable does."""
     for executable in applied.executables:
         if any(config == asked for _, config in executable.configurations):
             wrong = executable.pipeline != pipeline

@@ -1,4 +1,4 @@
-"""Shared code of the families that give tiles for matrix instructions to GPUs."""
+"""Shared code of the tuning families that give tiles for matrix instructions to GPUs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _FIRST = "NV_MMA_SYNC_F32_16x8x16_F16"
 
 @dataclass(frozen=True, slots=True)
 class Mma:
-    """The tile sizes and element types of a matrix instruction, parsed from IREE's name of it."""
+    """The tile sizes and element types in IREE's name of a matrix instruction."""
 
     m: int
     n: int
@@ -76,9 +76,9 @@ class MmaTiling(Tuning, ABC):
     subgroups: tuple[int, int]
     """The number of subgroups along m and n."""
     promote: tuple[int, ...] = (0, 1)
-    """The indices of the operands that are copied to shared memory."""
+    """The operands that are copied to shared memory: 0 is the left operand, 1 the right operand."""
     stages: int | None = None
-    """The number of stages of the software pipeline; 1 means no pipeline, None the compiler's choice."""
+    """The number of stages of the software pipeline. 1 means no pipeline, None the compiler's choice."""
 
     pipeline: ClassVar[str]
 
@@ -132,7 +132,6 @@ class MmaTiling(Tuning, ABC):
 
     @property
     def _subgroup_size(self) -> int:
-        """The number of lanes in a subgroup: 64 for AMD's MFMA instructions, 32 for WMMA and NVIDIA's."""
         return 64 if self.mma.startswith("MFMA") else 32
 
     @abstractmethod
@@ -197,7 +196,7 @@ class MmaTiling(Tuning, ABC):
 
     @property
     def unit(self) -> dict[str, int]:
-        """The tile that a workgroup computes with one instruction per subgroup: dim → size."""
+        """Dim → size of the tile that a workgroup computes with one instruction per subgroup."""
         along = {"m": self.subgroups[0], "n": self.subgroups[1]}
         return {dim: along.get(dim, 1) * size for dim, size in self.instruction.items()}
 
@@ -218,7 +217,7 @@ class MmaTiling(Tuning, ABC):
         return None
 
     def _shared_bytes(self, operation: Operation) -> int:
-        """Return a lower bound on the bytes of the tiles that are copied to shared memory (`promote`)."""
+        """Return a lower bound on the bytes of the tiles that are copied to shared memory."""
         known, size = self.known(operation), 0
         tile = {dim: min(extent, known.get(dim, extent)) for dim, extent in self.tile.items()}
         for i in self.promote:

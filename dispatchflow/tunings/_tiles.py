@@ -1,4 +1,4 @@
-"""Shared code of tuning families with tile sizes: emit and check `compilation_info`, check parameters."""
+"""Shared code of tuning families with tile sizes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dispatchflow.tunings.api import Applied, Lowering, Operation
 
 
 def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowering:
-    """Return a `Lowering` with this configuration and pipeline.
+    """Return a `Lowering` that gives the op a `compilation_info`.
 
-    After the pipeline's name, `pipeline` may have other fields of `translation_info`."""
+    `pipeline` may also have further fields of `translation_info`, after the pipeline's name."""
     return Lowering(
         prelude=f"""\
 #config = {configuration}
@@ -28,7 +28,7 @@ def untiled(operation: Operation) -> str | None:
 
 
 def ignored(pipeline: str, translation: str, configuration: str, applied: Applied) -> str | None:
-    """Return how the applied configurations differ from the request; None if an op has the requested one."""
+    """Return why no op has the requested configuration; None if an op has it."""
     for executable in applied.executables:
         if (executable.pipeline, executable.translation) == (pipeline, translation) and any(
             found == configuration for _, found in executable.configurations
@@ -42,7 +42,7 @@ def not_applied(asked: str, applied: Applied) -> str:
 
 
 def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...]:
-    """Return the sizes in a parameter's value; `form` is the allowed form, such as `[m, n] or [m, n, k]`.
+    """Return the sizes in `value`. `form` is the allowed form, such as `[m, n] or [m, n, k]`.
 
     Raises:
         ValueError: the number of sizes is wrong, or a size is below `least` or no integer.
@@ -56,10 +56,10 @@ def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...
 
 
 def check_names(parameters: Mapping[str, object], forms: Mapping[str, str], optional: Iterable[str] = ()) -> None:
-    """Check the names of parameters; `forms` maps each allowed name to the form of its value (`[m, n]`).
+    """Check the names of parameters. `forms` is allowed name → form of the value, such as `[m, n]`.
 
     Raises:
-        ValueError: a parameter is unknown, or one that is not optional is missing.
+        ValueError: a parameter is unknown, or a parameter that is not in `optional` is missing.
     """
     unknown = sorted(set(parameters) - set(forms))
     missing = sorted(set(forms) - set(parameters) - set(optional))

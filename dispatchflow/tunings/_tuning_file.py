@@ -1,4 +1,4 @@
-"""Shared code of the families whose tuning is a transform-dialect file with lowering configurations."""
+"""Shared code of the tuning families that use a user's transform-dialect file."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class FileTuning(Tuning, ABC):
 
 
 def check(file: TuningFile) -> None:
-    """Check that a file contains a lowering configuration, which shows later that the file was applied.
+    """Check that the file has a lowering configuration, by which its use can be seen later.
 
     Raises:
         ValueError: the file has no configuration.

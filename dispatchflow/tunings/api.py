@@ -1,7 +1,6 @@
 """The contract of a tuning family, and all names that a family's file may import.
 
-A new family is one new file in this folder; docs/adding.md shows how.
-"""
+A new family is one new file in this folder; docs/adding.md shows how."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ __all__ = [
 ]
 
 GIVEN = "given"
-"""The directory, in the compiler's working directory, to which a tuning's flags may dump modules.
+"""The directory to which a tuning's flags may dump modules, in the compiler's working directory.
 
 The dump shows the modules as they are before the compiler chooses configurations."""
 
@@ -44,7 +43,7 @@ PRODUCTS = (
     *("matmul", "batch_matmul", "matvec", "vecmat", "chain", "matmul_splitk", "quantized_matmul"),
     *("conv2d", "depthwise_conv2d", "quantized_conv2d", "attention"),
 )
-"""The operations that are sums of products of operands; some tunings apply only to these."""
+"""The operations that are sums of products of operands. Some tunings apply only to these operations."""
 
 
 class Lowering(msgspec.Struct, frozen=True):
@@ -57,17 +56,16 @@ class Lowering(msgspec.Struct, frozen=True):
     region: bool = False
     """Whether the main op and the ops after it are emitted inside one dispatch region.
 
-    Some ops with a dim of size 1 need the region. Outside of a region, the compiler replaces such an op before it forms
-    dispatches, and drops the attribute."""
+    Outside of a region, the compiler replaces some ops that have a dim of size 1, and drops the attribute."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuningFile:
-    """A file that a tuning uses; files with equal titles and contents are equal, whatever their paths."""
+    """A file that a tuning uses. Files with equal titles and contents are equal, whatever their paths."""
 
     path: str = field(compare=False)
     title: str
-    """The file's name without the suffix, with `-` for each character but letters, digits, `_` and `-`."""
+    """The file's name without the suffix; `-` replaces all but letters, digits, `_` and `-`."""
     text: str
 
     @property
@@ -76,30 +74,33 @@ class TuningFile:
 
     @property
     def name(self) -> str:
-        """The file's name in the compiler's directory. It contains the digest of the content."""
+        """The file's name in the compiler's working directory."""
         return f"{self.digest}.mlir"
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """A request to the compiler about lowering. It may change speed, never results."""
+    """A request to the compiler about lowering. A tuning may change speed, never results."""
 
     family: ClassVar[str]
-    """The family's word in a spec; equal to the name of its file without `.py`."""
+    """The family's name in a spec, which is also the name of its file."""
 
     form: ClassVar[str] = ""
-    """The form of the tunings' names, `split_k_SLICES`, for users; empty if the only name is the family's."""
+    """The form of the tunings' names, such as `split_k_SLICES`, for error messages.
+
+    The form is empty if the only name is the family's."""
 
     file_parameter: ClassVar[str | None] = None
     """The parameter whose value is a file; None if the family uses no file.
 
-    `expand` gets the file as a `TuningFile`; on the command line the tuning is `family:PATH`."""
+    `expand` gets the file as a `TuningFile`. On the command line, the tuning is `family:PATH`."""
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
         """Return the tunings that `"family"` or `{family = "…", …}` in a spec requests.
 
-        Without parameters, the result is the family's predefined tunings. It is empty if the family needs parameters.
+        Without parameters, the result is the family's predefined tunings. If the family needs parameters,
+        the result is empty.
 
         Raises:
             ValueError: a parameter is unknown or out of range; the message says what is allowed.
@@ -115,11 +116,11 @@ class Tuning:
 
     @property
     def name(self) -> str:
-        """The tuning's name. It begins with the family's name; different tunings have different names."""
+        """The tuning's name, which begins with the family's name. Different tunings have different names."""
         return self.family
 
     def lowering(self, operation: Operation, syntax: Release) -> Lowering:
-        """Return the text that the tuning adds to the operation's module; empty for a tuning by flags only."""
+        """Return the text that the tuning adds to the operation's module; empty if the tuning only has flags."""
         return Lowering()
 
     keeps_dispatches: ClassVar[bool] = True
@@ -129,7 +130,7 @@ class Tuning:
 
     @property
     def annotates(self) -> bool:
-        """Whether the tuning adds text to the module; such a tuning cannot be used for a user's module."""
+        """Whether the tuning adds text to the module. Such a tuning cannot be used for a user's module."""
         return type(self).lowering is not Tuning.lowering
 
     @property
@@ -143,31 +144,29 @@ class Tuning:
         return ()
 
     def unknown_to(self, backend: str) -> str | None:
-        """Return why this backend would ignore the tuning, as a reason to skip a case; None if it would not.
+        """Return why this backend would ignore the tuning; None if it would not.
 
-        This is also called for users' modules."""
+        The tuning may be for a user's module."""
         return None
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
-        """Return why the operation cannot have this tuning, as a reason to skip a case; None if it can."""
+        """Return why the operation cannot have this tuning; None if it can."""
         return None
 
     def exceeds(self, operation: Operation, target: Target) -> str | None:
-        """Return why the target's hardware cannot run the tuning, as a reason to skip a case; None if it can."""
+        """Return why the target's hardware cannot run the tuning; None if it can."""
         return None
 
     def inexpressible(self, syntax: Release, target: Target) -> str | None:
-        """Return why this release cannot express the tuning, as a reason to skip a case; None if it can."""
+        """Return why this release cannot express the tuning; None if it can."""
         return None
 
     def requested(self, operation: Operation) -> str | None:
         """Return the value of a row's column `requested_configuration`; None if the compiler chooses.
 
-        If the family adds only flags (`annotates` is False), `operation` may be a user's module and is not read."""
+        If the tuning adds only flags, `operation` may be a user's module."""
         return None
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        """Return how the applied configuration differs from the request, as a failure's reason.
-
-        None if the compiler did what the tuning requests."""
+        """Return how the applied configuration differs from the request; None if it does not."""
         return None

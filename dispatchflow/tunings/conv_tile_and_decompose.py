@@ -1,8 +1,6 @@
 """Tile sizes for workers and registers, for CPU convolutions.
 
-The tuning is an op-level `compilation_info` for the pipeline `ConvTileAndDecomposeExpert`, which turns rows of the
-window into matrix products.
-"""
+The pipeline, `ConvTileAndDecomposeExpert`, turns rows of the window into matrix products."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ class ConvTileAndDecompose(Tuning):
     In a depthwise convolution, the sizes for f apply to the channels, and the size for c is not used."""
 
     distribution: tuple[int, ...]
-    """The tile of a worker, [n, oh, ow, f] for any layout; a dim with size 0 is not tiled."""
+    """The tile of a worker, [n, oh, ow, f] for any layout. A dim with size 0 is not tiled."""
     vector: tuple[int, ...]
     """The register tile, [n, oh, ow, f] for any layout."""
     reduction: tuple[int, ...]
@@ -110,7 +108,7 @@ def _has_unit(operation: Operation) -> bool:
 
 
 def _channels(operation: Operation) -> str | None:
-    """Return the dim of the result's channels; None if there are no dims oh and ow."""
+    """Return the dim of the result's channels; None if the loops are not those of a convolution."""
     parallel = {loop.dim for loop in operation.loops if not loop.summed}
     summed = {loop.dim for loop in operation.loops if loop.summed}
     left = parallel - {"n", "oh", "ow"}

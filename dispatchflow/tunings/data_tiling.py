@@ -21,10 +21,8 @@ _VALUES = {"path": tuple(_PATHS), "ukernels": _UKERNELS}
 
 @dataclass(frozen=True, slots=True)
 class DataTiling(Tuning):
-    """Data tiling, with the phase in which operands are packed and the microkernels that are used."""
-
     path: str = "dispatch_creation"
-    """The phase in which operands are packed; `global_opt` packs and unpacks in separate dispatches."""
+    """The phase in which operands are packed. `global_opt` packs and unpacks in separate dispatches."""
     ukernels: str = "default"
     """Which products of tiles call a microkernel: `none`, `all`, or `default` (the compiler's choice)."""
 

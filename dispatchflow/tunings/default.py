@@ -1,4 +1,4 @@
-"""The compiler's own choice."""
+"""The tuning `default`: the compiler's own choice."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Double tiling for CPUs: tile sizes for workers, registers and a cache, and a reduction step.
 
-The tuning is an op-level `compilation_info` for the pipeline `DoubleTilingExpert`.
-"""
+The pipeline is `DoubleTilingExpert`."""
 
 from __future__ import annotations
 
@@ -21,10 +20,9 @@ _NAME = re.compile(r"double_tiling_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)(?:_cache_(\d+(?
 
 @dataclass(frozen=True, slots=True)
 class DoubleTiling(Tuning):
-    """A tiling of a product.
+    """A tiling of a product. A batch is computed one matrix at a time.
 
-    A product with a vector has only one of the dims m and n, and uses only its sizes. A batch is computed one matrix at
-    a time."""
+    A product with a vector has no dim m or no dim n. The sizes for the missing dim are ignored."""
 
     distribution: tuple[int, int]
     """The tile of a worker, [m, n]."""
@@ -104,9 +102,8 @@ class DoubleTiling(Tuning):
         return _cpu_tiles.ignored(self.requested(operation), _PIPELINE, applied)
 
 
-@lru_cache
+@lru_cache  # many cases have the same configuration
 def _configuration(tuning: DoubleTiling, dims: tuple[str, ...]) -> str:
-    """Return the configuration for an operation's dims; cached, because many cases share it."""
     return _cpu_tiles.configuration(dims, tuning._levels)
 
 

@@ -1,4 +1,4 @@
-"""Tile-and-fuse for GPUs (`LLVMGPUTileAndFuse`): workgroup and subgroup tiles, matrix instructions."""
+"""Tile-and-fuse for GPUs: tiles of workgroups and subgroups, and matrix instructions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dispatchflow.tunings.api import Operation
 
 @dataclass(frozen=True, slots=True)
 class TileAndFuse(MmaTiling):
-    """An op-level `compilation_info` for the pipeline `TileAndFuse`, the compiler's default for products."""
+    """A tiling for the pipeline `TileAndFuse`, the compiler's default for products."""
 
     family: ClassVar[str] = "tile_and_fuse"
     form: ClassVar[str] = f"tile_and_fuse{FORM}"

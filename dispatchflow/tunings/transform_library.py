@@ -15,8 +15,6 @@ _ENTRY = "__kernel_config"
 
 @dataclass(frozen=True, slots=True)
 class TransformLibrary(FileTuning):
-    """A user's transform-dialect library."""
-
     entry: str = _ENTRY
     """The name of the sequence in the file that the compiler runs on each executable."""
 
@@ -39,7 +37,7 @@ class TransformLibrary(FileTuning):
     def name(self) -> str:
         """The family, the file's title and its digest: `transform_library_my_0123abcd`.
 
-        If `entry` is not the default, it follows after a dot: `transform_library_my_0123abcd.main`."""
+        If `entry` is not the default, the entry follows after a dot: `transform_library_my_0123abcd.main`."""
         entry = "" if self.entry == _ENTRY else f".{self.entry}"
         return f"{self.family}_{named(self.file)}{entry}"
 

@@ -12,7 +12,7 @@ from dispatchflow.tunings.api import Release, Target, Tuning
 
 @dataclass(frozen=True, slots=True)
 class TuningSpec(FileTuning):
-    """A tuning spec, whose `transform.foreach_match` sets the `compilation_info` of matching ops."""
+    """A user's file whose `transform.foreach_match` sets the `compilation_info` of matching ops."""
 
     family: ClassVar[str] = "tuning_spec"
     form: ClassVar[str] = "tuning_spec:FILE"

@@ -1,4 +1,4 @@
-"""Vector distribution for GPUs (`LLVMGPUVectorDistribute`): a workgroup's tile is divided among lanes."""
+"""Vector distribution for GPUs: the tile of a workgroup is divided among lanes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dispatchflow.tunings.api import Operation
 
 @dataclass(frozen=True, slots=True)
 class VectorDistribute(MmaTiling):
-    """An op-level `compilation_info` for the pipeline `VectorDistribute`.
+    """A tiling for the pipeline `VectorDistribute`.
 
     The operation's sizes need not be multiples of the tile."""
 
