@@ -21,7 +21,7 @@ class Block:
     dispatches: Mapping[str, float]
     """Name of each dispatch → its time in ns, the sum of its executions in one call.
 
-    IREE's runtime measures these times. The mapping is empty if it reports none (before 3.13, and on some devices)."""
+    The mapping is empty if IREE's runtime reports no such times (before 3.13, and on some devices)."""
     iterations: int
     """The number of calls that were timed."""
     waited: float | None = None
@@ -29,7 +29,7 @@ class Block:
 
     @property
     def dispatch_ns(self) -> float | None:
-        """The time of all dispatches in one call, in ns; None if the runtime reports no times of dispatches."""
+        """The time of all dispatches in one call, in ns; None if the runtime reports no times."""
         return sum(self.dispatches.values()) if self.dispatches else None
 
 
@@ -38,10 +38,9 @@ _LEAST = 0.5
 
 
 def too_short(block: Block, block_s: float) -> bool:
-    """Return whether the calls took less than half of the requested time, `block_s`.
+    """Return whether the calls took less than half of `block_s`, the requested time in s.
 
-    The tool may have been given a number of calls in place of a time, and the number was found while the machine was
-    slower. If the tool's clock is right, this is the only possible cause."""
+    A possible cause is a number of calls that was chosen while the machine was slower."""
     return block.ns * block.iterations / 1e9 < _LEAST * block_s
 
 
@@ -54,8 +53,8 @@ def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
         block_s: the requested time of all calls together, in s.
 
     Raises:
-        ToolError: the calls took longer than the process, the calls took less than half of `block_s`, or a dispatch
-            took longer than the process. Each of these shows that the tool used a wrong unit or clock.
+        ToolError: the calls or a dispatch took longer than the process, or the calls took less than half of `block_s`.
+            The tool used a wrong unit or clock.
     """
     called_s = block.ns * block.iterations / 1e9
     facts = {"said": f"{block.iterations} calls of {block.ns:.4g} ns, {called_s:.3g} s"}
@@ -70,7 +69,7 @@ def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
 def parse(text: str) -> Block:
     """Parse Google Benchmark's JSON: the time of the whole call and the times of its dispatches.
 
-    Each record has its own `time_unit`. Records of aggregates, such as a median, are ignored.
+    Records of aggregates, such as a median, are ignored.
 
     Raises:
         ToolError: the text is not this JSON, the record of the whole call is missing, the call's time is not positive,

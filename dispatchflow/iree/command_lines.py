@@ -11,8 +11,8 @@ from dispatchflow.workload import ENTRY
 ALLOWED_ENVIRONMENT = ("LD_LIBRARY_PATH",)
 """The variables of the user's environment that every tool gets; the compiler gets no others.
 
-The compiler would read more than a dozen others. Each could change its output, but not the key under which the output
-is cached."""
+The compiler reads more than a dozen further variables. They could change its output, which the cache key would not
+show."""
 
 DEVICE_ENVIRONMENT = (
     "VK_DRIVER_FILES",
@@ -23,15 +23,14 @@ DEVICE_ENVIRONMENT = (
 )
 """The variables that choose the Vulkan driver and the GPU.
 
-Only tools that run modules get these variables. Cache keys do not contain them, but contain the identity of the device
-that they choose: the driver lists its devices with the same variables set."""
+Only tools that run modules get these variables. Cache keys contain the identity of the chosen device, not the
+variables."""
 
 COMPILING = {"TMPDIR": "."}
 """Additional variables for the compiler, whose linker writes temporary files into `TMPDIR`.
 
-`.` is the compiler's working directory, which is removed even if dispatchflow is killed. File names in `.` need no
-quotes; this matters because the compiler passes them unquoted to a shell. Cache keys do not contain `TMPDIR`: the files
-are gone when the compiler ends."""
+`.` is the compiler's working directory, which is removed even if dispatchflow is killed. The compiler passes the file
+names to a shell without quotes, and names in `.` need none."""
 
 CONFIGURATIONS = "cfg"
 """The directory for the dump of lowering configurations, in the compiler's working directory."""
@@ -40,7 +39,7 @@ CONFIGURATIONS = "cfg"
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Return a tool's environment: the C locale, and the `variables` that `ALLOWED_ENVIRONMENT` lists.
 
-    `variables` is the user's environment. The compiler's environment is part of the cache key of a compile."""
+    `variables` is the user's environment. The result is part of the cache key of a compile."""
     return {"LC_ALL": "C", **{name: variables[name] for name in ALLOWED_ENVIRONMENT if name in variables}}
 
 
@@ -52,10 +51,8 @@ def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
 def libraries(variables: Mapping[str, str]) -> dict[str, str]:
     """Return `LD_LIBRARY_PATH` with its value; empty if it is not set.
 
-    The dynamic loader searches the variable's directories first, so the variable decides which shared libraries a GPU's
-    driver or numpy loads. Therefore it is part of the identity of a GPU, and of a device that runs a library such as
-    numpy. It is not part of the identity of IREE's CPU device, because IREE's tools load only files of their own
-    installation and of the system."""
+    The variable decides which shared libraries a GPU's driver or numpy loads. Therefore the variable is part
+    of the identity of such a device in cache keys. IREE's CPU device does not depend on the variable."""
     return {name: value for name, value in variables.items() if name == "LD_LIBRARY_PATH" and value}
 
 
@@ -70,8 +67,8 @@ _NO_FILE_NAME = re.compile(rb'@(?:"[^"\n]*/[^"\n]*"|"[^"\n]{150,}"|[\w.$-]{150,}
 def dump_of(text: bytes) -> str:
     """Return the argument `dump` of `compile_argv` for the module `text`: a directory, or `-` for stdout.
 
-    The compiler names the files in the directory after the module's functions. In a user's module, a function's name
-    may contain a `/` or be too long for a file name; then the result is `-`."""
+    The compiler names the dumped files after functions. The result is `-` if a function's name has a `/` or is too
+    long."""
     return "-" if _NO_FILE_NAME.search(text) else CONFIGURATIONS
 
 
@@ -80,8 +77,8 @@ def compile_argv(
 ) -> tuple[str, ...]:
     """Return a command line of the compiler that reads the module on stdin.
 
-    The compiler also dumps the lowering configurations that it chose, into the directory `dump` or to stdout (`-`).
-    Every compile requests this dump, because on some backends it changes the bytes of the vmfb."""
+    The compiler also dumps lowering configurations into the directory `dump`, or to stdout (`-`). Every compile has
+    this dump, because on some backends it changes the bytes of the vmfb."""
     return (compiler, "-", *flags, f"--iree-hal-dump-executable-configurations-to={dump}", "-o", output)
 
 
@@ -95,10 +92,9 @@ def phase_argv(
 ) -> tuple[str, ...]:
     """Return a command line that runs only some of the compiler's phases on the module on stdin.
 
-    `begin` is the last phase that the module has already been through; None for a module before the first phase. `end`
-    is the last phase to run, after which the module is written as bytecode; if it is None, all remaining phases run.
-    The phases may run in a series of such commands, each on the output of the previous command. The last output is then
-    the same vmfb as that of `compile_argv`. `--compile-from=flow` is removed from `flags`: `begin` takes its place."""
+    `begin` is the last phase that the module has been through; None for none. `end` is the last phase to run; None to
+    run all remaining phases. After `end`, the module is written as bytecode. `begin` replaces `--compile-from=flow` in
+    `flags`."""
     from dispatchflow.iree.flags import FORMED  # an idle run does not need flags
 
     flags = [flag for flag in flags if flag != FORMED]
@@ -108,7 +104,7 @@ def phase_argv(
 
 
 def device_flags(device: str, cpus: Sequence[int]) -> tuple[str, ...]:
-    """Return the flags that choose a device; `local-task` gets one worker pinned to each of `cpus`."""
+    """Return the flags that choose a device. `local-task` gets one worker pinned to each of `cpus`."""
     pinned = (f"--task_topology_cpu_ids={','.join(map(str, cpus))}",) if device == "local-task" else ()
     return (f"--device={device}", *pinned)
 
@@ -116,10 +112,10 @@ def device_flags(device: str, cpus: Sequence[int]) -> tuple[str, ...]:
 def poisoned(device: Sequence[str]) -> tuple[str, ...]:
     """Return device flags for a second call, in which uninitialized memory contains other bytes.
 
-    If the results of both calls differ, they may depend on uninitialized memory. On the CPU the flags choose the debug
-    allocator, which fills memory with 0xCD. They also choose `local-sync`, because `local-task` would use memory that
-    this allocator does not fill. For other devices the flags stay the same: Vulkan's allocator, for example, cannot be
-    wrapped in the debug allocator (IREE 3.13)."""
+    If the results of both calls differ, the module may have read uninitialized memory. On the CPU, the debug allocator
+    fills memory with 0xCD. For other devices, the flags stay the same."""
+    # Not `local-task`, which would use memory that this allocator does not fill. Vulkan's allocator, for example,
+    # cannot be wrapped in the debug allocator (IREE 3.13).
     return ("--device=local-sync", "--device_allocator=debug") if _local(device) else tuple(device)
 
 
@@ -128,9 +124,7 @@ def _local(device: Sequence[str]) -> bool:
 
 
 def _allocator(device: Sequence[str], kind: str) -> tuple[str, ...]:
-    """Return the flag that selects an allocator on local devices; empty for other devices.
-
-    Vulkan's allocator cannot be wrapped in another one (IREE 3.13)."""
+    """Vulkan's allocator cannot be wrapped in another allocator (IREE 3.13)."""
     return (f"--device_allocator={kind}",) if _local(device) else ()
 
 
@@ -153,7 +147,7 @@ def run_argv(
     """Return a command line for one call that writes the results as raw bytes.
 
     Each input is `4x8xf32=@file`, `4x8xf32=1` (all ones) or a scalar, `7`. Each of `parameters` is a scope and a file
-    with weights: `model=w.irpa`. If `outputs` is empty, the tool prints the types and sizes of the results instead."""
+    with weights, `model=w.irpa`. If `outputs` is empty, the tool prints the types and sizes of the results."""
     return (
         tool,
         f"--module={module}",
@@ -177,20 +171,20 @@ def block_argv(
     rotation: str | None = None,
     parameters: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return a command line for one block: a warm-up, then calls for `block_s` or exactly `iterations`.
+    """Return a command line for one block of a benchmark: a warm-up, then timed calls.
 
     Args:
         tool: the benchmark tool.
         module: the compiled module.
         device: device flags.
         inputs: as for `run_argv`.
-        protocol: the durations of the warm-up and of the block, `warmup_s` and `block_s`.
-        iterations: the number of calls that take `block_s`; None if unknown. Google Benchmark then searches for the
-            number, and this search takes about `block_s` more.
+        protocol: the durations of the warm-up and of the block.
+        iterations: the number of timed calls. If None, Google Benchmark searches for the number that takes `block_s`.
+            The search takes about `block_s` more.
         dispatches: whether to call once more, untimed, for the runtime's own statistics of each dispatch.
         function: the function to call.
-        rotation: a second module (see `iree/rotation.py`), which calls `module` with the next copy of the inputs each
-            time; dispatch statistics are then left out. If it is None, `module` is called directly.
+        rotation: a second module, which calls `module` with the next copy of the inputs each time. There are then no
+            dispatch statistics.
         parameters: as for `run_argv`.
     """
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
@@ -223,8 +217,7 @@ def profiled_benchmark_argv(
 ) -> tuple[str, ...]:
     """Return a command line for two repetitions of `calls` calls, with a profile of both.
 
-    The first repetition is the warm-up. The tool's own warm-up is not used, because the profile would include its calls
-    and the tool does not report their number.
+    The first repetition is the warm-up. The tool does not report the number of calls in its own warm-up.
 
     Args:
         tool: the benchmark tool.
@@ -234,8 +227,8 @@ def profiled_benchmark_argv(
         calls: the number of calls of each repetition.
         output: the file of the profile.
         function: the function to call.
-        flush_ms: the interval in ms at which the runtime empties its ring buffer of 4,096 events; if None, it empties
-            the buffer only after each call.
+        flush_ms: the interval in ms at which the runtime empties its buffer of 4,096 events. If None, the buffer is
+            emptied only after each call.
         parameters: as for `run_argv`.
     """
     return (
@@ -282,7 +275,7 @@ def sampled_argv(
 ) -> tuple[str, ...]:
     """Return a command line that calls a function repeatedly, to sample its instructions or trace it.
 
-    `length` is a time, `0.5s`, or a number of calls, `20x`; the other arguments are those of `run_argv`."""
+    `length` is a time, `0.5s`, or a number of calls, `20x`."""
     return (
         tool,
         f"--module={module}",

@@ -1,8 +1,7 @@
 """Find the lowering configurations that the compiler applied, and those that a user's module requests.
 
-A configuration says how an op is lowered, for example its tile sizes. Applied and requested configurations are returned
-in the same spelling, so that they can be compared. The applied ones are read from the dump of
-`--iree-hal-dump-executable-configurations-to`."""
+A configuration says how an op is lowered, for example its tile sizes. Applied and requested configurations have the
+same spelling, so that they can be compared."""
 
 from __future__ import annotations
 
@@ -31,11 +30,11 @@ AND = " and "
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The configurations that the compiler applied, read from its dump of one module by `parse`."""
+    """The lowering configurations that the compiler applied to one module."""
 
     executables: tuple[AppliedExecutable, ...]
     given: tuple[str, ...] = ()
-    """Configurations that ops had before the compiler chose any, from the argument `given` of `parse`."""
+    """Configurations that ops had before the compiler chose any."""
 
     @property
     def text(self) -> str:
@@ -50,7 +49,7 @@ class AppliedExecutable:
     name: str
     pipeline: str
     configurations: tuple[tuple[str, str], ...]
-    """(name of the op, its configuration) for each op that has a lowering configuration."""
+    """(name of the op, configuration) for each op that has a lowering configuration."""
     translation: str = ""
     """The translation info without the pipeline: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`."""
     inner: tuple[str, ...] = ()
@@ -63,10 +62,10 @@ class AppliedExecutable:
 
 
 def parse(dump: str, given: str = "") -> Applied:
-    """Parse the compiler's dump: one executable for each `hal.executable.export`, in the dump's order.
+    """Parse the dump of `--iree-hal-dump-executable-configurations-to`.
 
     `given` is a dump of the same module before the compiler chose configurations; empty if there is none. Its
-    configurations, which a tuning or the user chose, become `Applied.given`."""
+    configurations become `Applied.given`."""
     starts = [match.start() for match in _EXECUTABLE.finditer(dump)]
     executables = []
     for begin, end in zip(starts, [*starts[1:], len(dump)], strict=False):
@@ -89,8 +88,7 @@ def parse(dump: str, given: str = "") -> Applied:
 def _configured(line: str) -> Iterator[tuple[str, bool]]:
     """Yield (lowering configuration, whether it is the op's own) for each configuration on an op's line.
 
-    A configuration inside another attribute is not the op's own. The outer attribute configures one of attention's two
-    products, or is an attribute that the compiler does not know and leaves unchanged."""
+    A configuration inside another attribute is not the op's own."""
     for match in _LOWERING.finditer(line):
         before = line[: match.start()]
         own = before.count("{") - before.count("}") == 1
@@ -98,12 +96,10 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
 
 
 def requested_by(text: str) -> tuple[str, ...]:
-    """Return the configurations that the operations of a printed module request.
+    """Return the lowering configurations that the operations of a printed module request.
 
-    A request is the text of a translation info or of a lowering configuration. A `compilation_info` contains both; its
-    request is the two texts, joined by `and`. If two operations have the same request, the result contains it twice.
-    But two operations with the same request count as one if the compiler may merge them, which it may do if they are
-    equal or if one of them has dynamic sizes. Attributes that no operation uses are not printed."""
+    The result has a configuration once for each operation that requests it. Operations that the compiler may merge
+    count as one: equal operations, and operations with dynamic sizes."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:
@@ -120,9 +116,9 @@ def requested_by(text: str) -> tuple[str, ...]:
 
 
 def _requests(text: str) -> Iterator[str]:
-    """Yield the request of each attribute on an operation's line.
+    """Yield the configuration in each attribute on an operation's line.
 
-    A `compilation_info` is one request, although it contains two attributes."""
+    A `compilation_info` is one configuration, although it contains two attributes."""
     end = 0
     while match := _ASKING.search(text, end):
         end = closing(text, match.end() - 1) + 1
@@ -133,11 +129,10 @@ def _requests(text: str) -> Iterator[str]:
 
 
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
-    """Return the first request in `wanted` that was not applied; None if all were applied.
+    """Return the first configuration in `wanted` that was not applied; None if all were applied.
 
-    `wanted` is the result of `requested_by`. A request that no operation got was not applied. If some operations got it
-    and others did not, the compiler may have removed those others. Therefore such a request counts as not applied only
-    if some dispatch has none of the wanted configurations: that dispatch may contain one of the others."""
+    `wanted` is the result of `requested_by`. If only some operations got a configuration, the compiler may have removed
+    the rest. Such a configuration counts as not applied only if a dispatch has none of `wanted`."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))
@@ -150,7 +145,7 @@ def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
 
 
 def _applied_requests(executable: AppliedExecutable) -> list[str]:
-    """Return the configurations applied to an executable, in the spelling of `requested_by`."""
+    """Return the configurations of an executable in the spelling of `requested_by`."""
     translation = f"{executable.pipeline} {executable.translation}".strip()
     each = [config for _, config in executable.configurations]
     return [translation, *each, *executable.inner, *(f"{translation}{AND}{config}" for config in each)]

@@ -15,9 +15,9 @@ LEVELS = {
     "x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"),
     "aarch64": ("generic",),
 }
-"""Architecture → CPU names to try, best first, on a (virtual) machine that hides features of its CPU.
+"""Architecture → CPU names to try, best first, on a virtual machine that hides features of its CPU.
 
-For x86-64 these are the levels of its psABI. AArch64 has no levels."""
+The names for x86-64 are the levels of its psABI."""
 
 _NEVER_SELECTED = frozenset(
     (
@@ -29,9 +29,8 @@ _NEVER_SELECTED = frozenset(
 )
 """Features whose instructions LLVM emits only for their own intrinsics, which no IREE module calls.
 
-They serve operating systems, enclaves and random numbers (`rand` is AArch64's, all others are x86-64's). Most virtual
-machines hide some of them, but code that is compiled for the CPU's name still runs there. Code may need any feature
-that is not listed here."""
+Most virtual machines hide some of these features, but code that is compiled for the CPU's name still runs there. `rand`
+is a feature of AArch64, the rest are x86-64's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +47,10 @@ class HostCpu:
 
 @dataclass(frozen=True, slots=True)
 class PrintedCpu:
-    """A CPU that the compiler printed: its name, its features in order, the target triple's architecture.
+    """A CPU that the compiler printed: its name, its features in order, and its architecture.
 
-    If the compiler was called for the CPU `host`, it first prints the features that the CPU's name implies, all with
-    `+`. Then it prints the features that it looked for on the machine, with `+` or `-`. The last sign of a feature
-    counts."""
+    For the CPU `host`, the compiler first prints the features that the CPU's name implies, with `+`. Then it prints the
+    features of the machine, with `+` or `-`. The last sign of a feature counts."""
 
     name: str
     features: tuple[str, ...]
@@ -60,12 +58,11 @@ class PrintedCpu:
 
     @property
     def _signs(self) -> dict[str, str]:
-        """Feature → its last sign, in the order of first occurrence."""
         return {feature[1:]: feature[0] for feature in self.features}
 
     @property
     def present(self) -> tuple[str, ...]:
-        """The features that the machine has, `+avx`, …, each once."""
+        """The features of the machine, each once: `+avx`, …."""
         return tuple(f"+{name}" for name, sign in self._signs.items() if sign == "+")
 
     @property
@@ -76,12 +73,12 @@ class PrintedCpu:
 
 
 def matters(feature: str) -> bool:
-    """Return whether compiled code may need a feature (`avx512f`, without a sign)."""
+    """Return whether compiled code may need `feature`, such as `avx512f`."""
     return feature not in _NEVER_SELECTED
 
 
 def parse(text: str) -> PrintedCpu | None:
-    """Parse the CPU from a module after the phase `executable-targets`; None if it names no CPU."""
+    """Parse the CPU in a module after the phase `executable-targets`; None if the module names no CPU."""
     if (cpu := _CPU.search(text)) is None:
         return None
     triple = _TRIPLE.search(text, cpu.end())
@@ -91,16 +88,10 @@ def parse(text: str) -> PrintedCpu | None:
 def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCpu | None:
     """Return the CPU to pass to the compiler on this machine, or None if no CPU in `LEVELS` fits.
 
-    `host` is the CPU that the compiler found. If the machine has all features that the name of `host` implies and that
-    code may need, the result has this name. Otherwise the result has the best name in `LEVELS` that implies only
-    features of the machine, together with the machine's features. For an architecture without an entry in `LEVELS`,
-    no name fits.
-
-    `implied` returns the features that a CPU's name implies; it is called only if the name of `host` does not fit.
-
-    A flag such as `-avx512f` would not remove a feature that the name implies. IREE uses the feature anyway: 3.13
-    chooses tiles of 512 bits, and then the compile fails or the code dies by SIGILL.
-    """
+    `host` is the CPU that the compiler found. If the machine hides features of `host`, the result has the first name in
+    `LEVELS` whose features the machine has. `implied` returns the features that a CPU's name implies."""
+    # A flag such as `-avx512f` would not remove a feature that the name implies. IREE uses the feature anyway: 3.13
+    # chooses tiles of 512 bits, and then the compile fails or the code dies by SIGILL.
     if not host.hidden:
         return HostCpu(host.name, ",".join(host.present))
     present, of_name, times = set(host.present), set(implied(host.name)), Counter(host.features)

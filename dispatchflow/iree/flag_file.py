@@ -21,7 +21,7 @@ _COMMENTS = ("#", "//")
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A flag, or a line that is no flag; `line` is the line's number in the file, from 1."""
+    """A flag, or a line that is no flag. `line` is the line's number in the file, from 1."""
 
     line: int
     name: str
@@ -48,7 +48,7 @@ def parse(text: str) -> list[Flag]:
 def tensor(value: str) -> str:
     """Convert the value of an `--input` flag to the spelling that specs use.
 
-    A type without a value means zeros: `4xf32` becomes `4xf32=0`. `f32=@x.bin`, a tensor of rank 0, becomes
+    A type without a value means zeros: `4xf32` becomes `4xf32=0`. A tensor of rank 0, `f32=@x.bin`, becomes
     `tensor<f32>=@x.bin`."""
     kind, equals, rest = value.partition("=")
     if equals:
@@ -57,7 +57,7 @@ def tensor(value: str) -> str:
 
 
 def in_folder(value: str, folder: str) -> str:
-    """Put `folder` before the relative path after a value's `@`; return other values unchanged."""
+    """Put `folder` before the relative path after the `@` in `value`. Return any other value unchanged."""
     before, at, path = value.partition("@")
     return f"{before}@{folder}/{path}" if at and not path.startswith("/") else value
 

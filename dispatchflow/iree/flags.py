@@ -14,9 +14,9 @@ _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 
 _DEMOTION = "--iree-input-demote-f64-to-f32"
 FORMED = "--compile-from=flow"
-"""The flag for a module whose dispatches are formed, such as an extracted site: later phases run."""
+"""The flag for a module whose dispatches are already formed: only later phases run."""
 _DEFAULTS = {_DEMOTION}
-"""Flags of the targets that a spec may also give; the spec's value then replaces the target's."""
+"""Flags of the targets that a spec may also give. The spec's value then replaces the target's."""
 # Flags that each target sets. If a flag is given twice, the compiler silently takes the last.
 _OURS = {flag.split("=")[0] for target in TARGETS.values() for flag in target.flags} - _DEFAULTS
 _REFUSED = {
@@ -55,17 +55,14 @@ def parse(written: str) -> Flags:
 
 
 def of_meaning(flags: Flags) -> Flags:
-    """Return the flags that change a module's results, and `--compile-from=flow` if it is given.
+    """Return those of `flags` with which a module's reference must be compiled, too.
 
-    A module's reference results must be computed by code that is compiled with these flags, too. With
-    `--compile-from=flow`, the module has already been through the compiler's phases up to `flow`."""
+    Such a flag changes the module's results, or is `FORMED`."""
     return tuple(flag for flag in flags if flag.partition("=")[0] in _DEFAULTS or flag == FORMED)
 
 
 def with_formed(flags: Flags) -> Flags:
-    """Return the flags, with `--compile-from=flow` (`FORMED`) added if it is missing.
-
-    The compiler needs this flag for a module whose dispatches are already formed."""
+    """Return the flags, with `--compile-from=flow` (`FORMED`) added if it is missing."""
     return flags if FORMED in flags else (*flags, FORMED)
 
 
@@ -78,8 +75,7 @@ def demotes(flags: Flags) -> bool:
 def behind(own: Flags, flags: Flags) -> Flags:
     """Return all flags of a compile: `own` (the target's and the tuning's), then `flags` (the spec's).
 
-    `_DEFAULTS` has the names of flags for which targets have a default. If the spec gives such a flag, it replaces the
-    target's flag."""
+    If a target has a default for a flag in `flags`, the spec's flag replaces the default."""
     replacing = {name: flag for flag in flags if (name := flag.partition("=")[0]) in _DEFAULTS}
     if not replacing:
         return own + flags
@@ -88,9 +84,9 @@ def behind(own: Flags, flags: Flags) -> Flags:
 
 
 def shared(own: Flags, flags: Flags) -> str | None:
-    """Return the first of `flags` that has the same name as a tuning's flag; None if there is none.
+    """Return the first of `flags` with the same name as a flag in `own`; None if there is none.
 
-    `own` is the tuning's flags. The compiler would silently take the second of two flags with the same name."""
+    The compiler would silently take the second of two flags with the same name."""
     names = {flag.partition("=")[0] for flag in own}
     return next((flag for flag in flags if flag.partition("=")[0] in names), None)
 
@@ -103,7 +99,7 @@ def quoted(flags: Flags) -> str:
 def label(flags: Flags) -> str:
     """Return the part of a case's name that stands for the flags, `+opt-level.O2`; empty for none.
 
-    Different flags have different labels: if a value has characters that a name cannot contain, a digest is added."""
+    Different flags have different labels."""
     return "".join(f"+{_short(flag)}" for flag in flags)
 
 

@@ -23,13 +23,11 @@ _PADDING = ("nop", "int3", "xchg   %ax,%ax", "cs nop", "data16")
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A machine instruction."""
-
     address: int
     text: str
     """The instruction, as objdump prints it."""
     share: float = 0.0
-    """The fraction of its function's samples that are at this instruction, from 0 to 1."""
+    """The fraction of the function's samples that are at this instruction, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +44,9 @@ class Annotated:
 
 
 def record_argv(perf: str, output: str, frequency: int, command: Sequence[str]) -> tuple[str, ...]:
-    """Return a command line that runs a command and takes `frequency` samples per second of its CPU time.
-
-    `-N` turns off perf's cache of programs. To fill the cache, perf would make hard links to the toolchain's files.
-    This would change the files' ctime, and a file with a new ctime counts as changed."""
+    """Return a command line that runs `command` and takes `frequency` samples per second of CPU time."""
+    # `-N` turns off perf's cache of programs, for which perf makes hard links to the toolchain's files. A link changes
+    # the ctime of a file, and a file with a new ctime counts as changed.
     return (perf, "record", "-N", "-e", "cpu-clock", "-F", str(frequency), "-o", output, "--", *command)
 
 
@@ -95,10 +92,10 @@ def everything(text: str) -> list[Instruction]:
 
 
 def contains(code: Sequence[Instruction], wanted: Sequence[Instruction]) -> bool:
-    """Return whether `code` contains the instructions of the function `wanted` as one contiguous sequence.
+    """Return whether `code` contains the function `wanted` as one contiguous sequence of instructions.
 
-    Addresses in operands are not compared, because they depend on what else was linked; targets of jumps within the
-    function are compared relative to its beginning. Padding at the end of the function is ignored."""
+    Addresses in operands are not compared, because they depend on what else was linked. Jumps within the function are
+    compared relative to its beginning. Padding at its end is ignored."""
     plain = _without_padding(wanted)
     if not plain:
         return False

@@ -24,7 +24,7 @@ class ModuleMetadata:
 
     name: str
     functions: Mapping[str, Declaration]
-    """Function's name → types; functions without a declaration, such as initializers, are left out."""
+    """Function's name → types. Functions without a declaration, such as initializers, are left out."""
     fenced: frozenset[str]
     """The names of asynchronous functions, which also take a fence to wait on and a fence to signal."""
 

@@ -1,9 +1,7 @@
 """Rewrite printed MLIR so that equal modules are equal text, and a small change is a small difference.
 
-Locations are left out. A value is named after its operation and numbered per function and kind of operation, in order
-of appearance: `%7 = linalg.matmul` becomes `%matmul.0`. In the compiler's own text, all values of a function are
-numbered together, so that an additional operation renumbers all values after it. An alias, `#map3`, is named by a
-digest of its attribute."""
+A value is named after its operation and numbered per function: `%7 = linalg.matmul` becomes `%matmul.0`. An alias,
+`#map3`, is named by a digest of its attribute. Locations are left out."""
 
 from __future__ import annotations
 
@@ -63,7 +61,6 @@ def _without_locations(text: str) -> Iterator[str]:
 
 
 def _closing(line: str, opening: int) -> int | None:
-    """Return the index after the parenthesis that closes the one at `opening`; None if none does."""
     depth, quoted = 0, False
     for place in range(opening, len(line)):
         if line[place] == '"' and line[place - 1] != "\\":
@@ -107,7 +104,7 @@ def _scope(lines_of: list[str], aliases: dict[str, str]) -> list[str]:
 
 
 def _hint(name: str) -> str:
-    """Return a value's name without the number that makes it unique: `c64_3` becomes `c64`, `arg12` `arg`."""
+    """Return a value's name without the number that makes it unique: `c64_3` becomes `c64`."""
     if (plain := re.fullmatch(r"(.*?)_\d+", name)) is not None:
         name = plain[1]
     return "arg" if re.fullmatch(r"arg\d+", name) else name

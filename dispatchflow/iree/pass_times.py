@@ -31,9 +31,9 @@ class PassTime(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> list[PassTime]:
-    """Return the passes from the slowest to the fastest.
+    """Return the passes in the output of `--mlir-timing`, from the slowest to the fastest.
 
-    `text` is the compiler's stderr with `--mlir-timing-display=tree`; lines before and after the JSON are ignored.
+    `text` is the compiler's stderr. Lines before and after the JSON are ignored.
 
     Raises:
         ValueError: there is no JSON.
@@ -53,9 +53,6 @@ def parse(text: str) -> list[PassTime]:
 
 
 def _add(entry: Mapping[str, Any], durations: dict[str, float], executions: Counter[str]) -> None:
-    """Add a pass and its nested passes to `durations` and `executions`.
-
-    The time of a pass does not include the times of its nested passes."""
     below: Sequence[Mapping[str, Any]] = [each for each in entry.get("passes", ()) if each]
     own = entry["wall"]["duration"] - sum(each["wall"]["duration"] for each in below)
     name = entry["name"].rpartition("::")[2]

@@ -1,4 +1,4 @@
-"""The modules that the compiler dumps after each phase; flags that print each pass's output or time."""
+"""Find the modules that the compiler dumps after each phase; list flags that dump more."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCES = "sources"
 PASSES = ("--mlir-print-ir-after-all",)
 """Flags that print the module after each pass.
 
-The passes of all functions are printed in a fixed order, because all targets have `--mlir-disable-threading`."""
+The order is fixed, because all targets have `--mlir-disable-threading`."""
 
 SHORT = ("--mlir-elide-elementsattrs-if-larger=64", "--mlir-elide-resource-strings-if-larger=64")
 """Flags that leave out long constants, which `PASSES` would print hundreds of times."""
@@ -64,15 +64,15 @@ def output_flags(kind: str) -> tuple[str, ...]:
 
 
 def functions(module: str) -> dict[str, int]:
-    """Return the name of each function in a module's text → its line, from 1."""
+    """Return function's name → line, from 1, for each function in a module's text."""
     lines = enumerate(module.splitlines(), 1)
     return {match[1]: number for number, line in lines if (match := _FUNCTION.match(line))}
 
 
 def found(files: Iterable[str]) -> dict[Phase, str]:
-    """Return phase → file name, in the order of the phases; files with other names are left out.
+    """Return phase → file name, in the order of the phases. Files with unknown names are left out.
 
-    The compiler puts the name of its input before the number: `_stdin_.6.flow.mlir`."""
+    A name may begin with that of the compiler's input: `_stdin_.6.flow.mlir`."""
     matches = {name: match for name in files if (match := _FILE.fullmatch(name))}
     return dict(sorted((Phase(int(match[1]), match[2]), name) for name, match in matches.items()))
 
@@ -80,10 +80,10 @@ def found(files: Iterable[str]) -> dict[Phase, str]:
 def named(word: str, known: Sequence[Phase], variable: str) -> Phase:
     """Return the phase that `word` names: `flow`, `6`, `6.flow` or `6.flow.mlir`.
 
-    The error message says that the word is the value of `variable` on the command line.
+    `variable` is the command-line variable with this value, for the error message.
 
     Raises:
-        SpecError: there is no such phase; the error lists all phases and suggests the most similar name.
+        SpecError: there is no such phase; the error lists all phases.
     """
     for phase in known:
         if word in (phase.name, str(phase.number), f"{phase.number}.{phase.name}", phase.file):

@@ -1,7 +1,7 @@
 """Parse the profile of a run, as `iree-profile export --format=ireeperf-jsonl` prints it.
 
-All times are on the host's monotonic clock, in ns. Some events have ticks of the device's own clock. These are
-converted by linear interpolation between two moments, the first and the last at which both clocks were read."""
+All times are in ns on the host's monotonic clock. Ticks of the device's own clock are converted by linear interpolation
+between the first and the last reading of both clocks."""
 
 from __future__ import annotations
 
@@ -26,13 +26,9 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
 
     submission: int
     command_buffer: int
-    """The runtime's number of the command buffer.
-
-    Each recording gets a new number; a buffer that is recorded once and executed often keeps its number."""
+    """The runtime's number of the command buffer. A buffer that is executed again keeps its number."""
     command: int | None
-    """The command's index among all commands of the command buffer.
-
-    None on `local-sync`, which executes commands one after the other; there, events are in the order of commands."""
+    """The command's index in the command buffer; None on `local-sync`, which executes commands in order."""
     export: str
     workgroups: tuple[int, int, int]
     start_ns: int
@@ -53,9 +49,7 @@ class QueueOperation(msgspec.Struct, frozen=True, gc=False):
     submission: int
     submitted_ns: int
     ready_ns: int
-    """The time at which the operation's dependencies were fulfilled.
-
-    The host records what it knows when it submits the operation."""
+    """The time at which the operation's dependencies were fulfilled, as known at its submission."""
     start_ns: int | None
     """The time at which the execution began; None if only the submission is recorded."""
     end_ns: int | None
@@ -69,7 +63,7 @@ class Profile(msgspec.Struct, frozen=True):
     operations: tuple[QueueOperation, ...]
     """The operations of all queues, in the order of submissions."""
     dropped: int
-    """The number of events that were lost because the runtime's ring buffer was full; 0 if complete."""
+    """The number of events that were lost because the runtime's ring buffer was full."""
 
 
 class Repetition(msgspec.Struct, frozen=True):
@@ -81,8 +75,6 @@ class Repetition(msgspec.Struct, frozen=True):
 
 
 class _Benchmark(msgspec.Struct):
-    """One record of the benchmark tool."""
-
     name: str
     run_type: str = ""
     iterations: int = 0
@@ -91,13 +83,11 @@ class _Benchmark(msgspec.Struct):
 
 
 class _Benchmarks(msgspec.Struct):
-    """The benchmark tool's JSON."""
-
     benchmarks: list[_Benchmark]
 
 
 class _Record(msgspec.Struct, gc=False):
-    """One line of the export, with all fields that this module reads from any kind of record."""
+    """One line of the export, with the fields of all kinds of records that this module reads."""
 
     record_type: str
     schema_version: int = 0
@@ -206,9 +196,7 @@ def _order(record: _Record) -> tuple[int, int, int, int]:
 
 
 class _Clock:
-    """Converts the times of events to ns on the host's clock.
-
-    Events of the host already have such times; the times of other events are ticks of the device's clock."""
+    """Converts the times of events to ns on the host's clock."""
 
     def __init__(self, records: Iterable[_Record]) -> None:
         samples = sorted(

@@ -1,4 +1,4 @@
-"""The differences between compiler releases in MLIR text and flags; no other module knows them."""
+"""The differences between compiler releases in MLIR text and flags."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _NEWEST = (999, 0)
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The syntax of one release, (major, minor): how MLIR text and flags are written.
+    """One compiler release, (major, minor), and how MLIR text and flags are written for it.
 
-    Two other facts about releases are elsewhere: `Target.since` is the first release that knows a target, and
-    cases/known_failures.toml lists the cases that each release fails to compile. Listed cases are compiled anyway."""
+    `Target.since` is the first release that knows a target. cases/known_failures.toml lists the cases that a release
+    fails to compile."""
 
     release: tuple[int, int] = _NEWEST
 
@@ -28,7 +28,7 @@ class Release:
     def generalizes_convolutions(self) -> bool:
         """Whether the compiler turns a named convolution into a generic op and drops its attributes.
 
-        It does so before it forms dispatches. This was seen with 3.9 and 3.10."""
+        Seen with 3.9 and 3.10."""
         return self.release < (3, 11)
 
     def maps_of(self, op: str) -> bool:
@@ -38,32 +38,30 @@ class Release:
     def packs(self, backend: str) -> bool:
         """Return whether the backend by default packs the operands of matrix products.
 
-        The packing takes additional dispatches. This was seen with 20241104 and 3.0 to 3.7."""
+        The packing takes additional dispatches. Packing was seen with 20241104 and 3.0 to 3.7."""
         return backend in ("llvm-cpu", "vmvx") and self.release < (3, 8)
 
     @property
     def packs_in_global_opt(self) -> bool:
-        """Whether the flag `--iree-global-opt-data-tiling` exists.
-
-        With this flag, the compiler packs the operands of matrix products, in its global optimization."""
+        """Whether the flag `--iree-global-opt-data-tiling` exists."""
         return self.release >= (3, 9)
 
     def cpu_pipeline(self, name: str) -> str:
-        """Return the MLIR spelling of a pipeline such as `DoubleTilingExpert`.
+        """Return the MLIR spelling of a pipeline: `#iree_cpu.pipeline<DoubleTilingExpert>`.
 
-        It is `#iree_cpu.pipeline<DoubleTilingExpert>`, or the enumerator `CPUDoubleTilingExpert` before 3.12."""
+        Before 3.12, the spelling is `CPUDoubleTilingExpert`."""
         return f"#iree_cpu.pipeline<{name}>" if self.release >= (3, 12) else f"CPU{name}"
 
     @property
     def has_gpu_pipelines(self) -> bool:
-        """Whether `#iree_gpu.pipeline<…>` exists, and also the intrinsics for Nvidia's `mma.sync`."""
+        """Whether `#iree_gpu.pipeline<…>` and the intrinsics for Nvidia's `mma.sync` exist."""
         return self.release >= (3, 12)
 
     @property
     def reads_names(self) -> bool:
         """Whether the Python bindings can read the name in a location (`NameLoc`).
 
-        Such names tag the dispatches of a program, to find its sites: the places that launch a dispatch."""
+        Such names mark the places of a program that launch a dispatch."""
         return self.release >= (3, 12)
 
     @property
@@ -74,8 +72,7 @@ class Release:
     def reads_tuning_spec(self, backend: str) -> bool:
         """Return whether the backend reads the file of `--iree-codegen-tuning-spec-path`.
 
-        A backend that does not read it ignores the flag. All backends read the file of another flag,
-        `--iree-codegen-transform-dialect-library`. This was seen with 3.9 to 3.13."""
+        Any other backend ignores the flag. Seen with 3.9 to 3.13."""
         return {"rocm": True, "llvm-cpu": self.release >= (3, 11), "cuda": self.release < (3, 11)}.get(backend, False)
 
     def flag(self, newest: str) -> str:
@@ -96,7 +93,7 @@ NEWEST = Release()
 def syntax_of(version: str) -> Release:
     """Return the release for a `version` that `iree-compile --version` printed: `3.12.0rc20260917`.
 
-    A date, `20241104.1068`, is older than 3.0. A build tree without a version counts as the newest release."""
+    A date, `20241104.1068`, is older than 3.0. A version that is not a number counts as the newest release."""
     match = re.match(r"(\d+)\.(\d+)", version)
     if match is None:
         return NEWEST

@@ -1,9 +1,8 @@
-"""Emit a module that calls another one, each time with other copies of some operands: for cold caches.
+"""Emit a module that calls another module with cold operands: operands that are not in a cache.
 
-These operands are called cold. In place of each cold operand, the emitted function takes one buffer with all copies of
-the operand. Each call uses the next copy. If the copies together are larger than a cache, the operand is not in the
-cache when the call begins. The emitted module has no dispatches. Therefore it is the same for every target, and a
-profile has only the dispatches of the called module."""
+The emitted function takes a buffer with many copies of each cold operand. Each call uses the next copy. If the copies
+together are larger than a cache, the next copy is not in the cache. The emitted module has no dispatches, so it is the
+same for every target."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ def copies(operands: Sequence[Operand], cache_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """A record that describes the measured function and how many copies of each cold operand there are."""
+    """The measured function, and the number of copies of each cold operand."""
 
     callee: str
     """The name of the module that contains the measured function."""
@@ -84,7 +83,7 @@ class Rotation:
 
     @property
     def call(self) -> str:
-        """The ops that call the function and return its results; `%cold0`, … are the copies of cold operands."""
+        """The ops that call the function and return its results. `%cold0`, … are the copies of cold operands."""
         given = ", ".join(f"%cold{i}" if operand.cold else f"%arg{i}" for i, operand in enumerate(self.operands))
         takes = ", ".join(operand.type for operand in self.operands)
         names = ", ".join(f"%result{index}" for index in range(len(self.results)))
@@ -102,7 +101,9 @@ TURN = """\
     %next = arith.remui %after, %count : index
     util.global.store %next, @next : index
 """
-"""The ops that set `%this`, the index of the copy to use; `%step` is 1, `%count` the number of copies."""
+"""The ops that set `%this`, the index of the copy to use.
+
+`%step` must be 1, and `%count` the number of copies."""
 
 
 def module(found: Rotation) -> str:
@@ -132,8 +133,8 @@ module @{MODULE} {{
 def next_copy(index: int, operand: Operand, buffer: str) -> str:
     """Emit ops that define `%cold{index}`, a view of one of an operand's copies.
 
-    `buffer` is the SSA value with all copies. The ops also use two values that the function must define: `%this`, the
-    index of the copy, and `%encoding`, the encoding of the view."""
+    `buffer` is the SSA value with all copies. The function must define `%this`, the index of the copy, and `%encoding`,
+    the encoding of the view."""
     sizes = operand.shape or ()
     constants = "".join(f"    %size{index}_{axis} = arith.constant {size} : index\n" for axis, size in enumerate(sizes))
     shape = ", ".join(f"%size{index}_{axis}" for axis in range(len(sizes)))
@@ -149,7 +150,7 @@ shape([{shape}]) type(%type{index}) encoding(%encoding) : {_VIEW}
 
 
 def symbol(name: str) -> str:
-    """Return a quoted reference to the symbol with this name, which may have any characters."""
+    """Return a quoted reference to the symbol `name`, which may have any characters."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'@"{escaped}"'
 
@@ -159,5 +160,5 @@ def _is_number(type: str) -> bool:
 
 
 def _number(type: str) -> str:
-    """Return the type in which the runtime passes a scalar: i64 for `index`, i32 for i1, i8 and i16."""
+    """Return the type in which the runtime passes a scalar."""
     return {"index": "i64", "i1": "i32", "i8": "i32", "i16": "i32"}.get(type, type)

@@ -10,5 +10,5 @@ _TENSOR = re.compile(r"^result\[(\d+)\]: hal\.buffer_view\n((?:\d+x)*)([^=\n]+)=
 def result_types(text: str) -> dict[int, str]:
     """Return index → type of each tensor result, with the actual sizes: `12x40xf32`, `tensor<f32>`.
 
-    Scalar results are left out; the function's declaration has their types."""
+    Scalar results are left out."""
     return {int(m[1]): f"{m[2]}{m[3]}" if m[2] else f"tensor<{m[3]}>" for m in _TENSOR.finditer(text)}

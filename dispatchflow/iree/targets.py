@@ -33,9 +33,9 @@ class Target:
     backend: str
     flags: tuple[str, ...]
     driver: str = LOCAL
-    """The runtime's driver: `LOCAL` (this CPU), or one that enumerates devices: vulkan, cuda, hip, metal."""
+    """The runtime's driver: `LOCAL` for this CPU, or `vulkan`, `cuda`, `hip` or `metal`."""
     needs_host_cpu: bool = False
-    """Whether the flags get this machine's CPU name and features, because `host` would be ambiguous."""
+    """Whether the flags get this machine's CPU name and features."""
     runtime_is_code: bool = False
     """Whether executables call code of the runtime, whose digest is then part of the device's identity."""
     gpu: Gpu | None = None
@@ -49,13 +49,13 @@ class Target:
         return self.driver == LOCAL
 
     def inexpressible(self, syntax: Release) -> str | None:
-        """Return why this release does not know the target, as a reason to skip a case; None if it does."""
+        """Return why the release `syntax` does not know the target; None if it does."""
         if syntax.release < self.since:
             return f"{syntax} does not know {self.name}; {_spelt(self.since)} is the first that does"
         return None
 
     def resolved_flags(self, host: HostCpu, syntax: Release) -> tuple[str, ...]:
-        """Return the flags as a release spells them, with this machine's CPU if the target needs it."""
+        """Return the flags as the release `syntax` spells them, with this machine's CPU if it is needed."""
         flags = tuple(map(syntax.flag, self.flags))
         if not self.needs_host_cpu:
             return flags
@@ -68,10 +68,8 @@ class Target:
     def not_on(self, architecture: str) -> str | None:
         """Return why a GPU of this architecture cannot run the target's code; None if it can or if unknown.
 
-        A CUDA driver compiles PTX for its own card, so code for one architecture also runs on later ones. AMD's code
-        runs on one architecture only. A Vulkan driver does not report its GPU's architecture; therefore a Vulkan
-        target that names an architecture is compiled, but not run.
-        """
+        CUDA code also runs on later architectures. AMD's code runs on one architecture only. A Vulkan target for a
+        given GPU is never run, because the driver does not report the GPU's architecture."""
         own = self.name.partition("-")[2]
         if own and self.driver == "vulkan":
             return f"{self.name} is only compiled: the driver does not report whether its GPU is {own}"
@@ -85,7 +83,7 @@ class Target:
     def device(self, threads: int) -> str:
         """Return the CPU device for a number of threads: `local-sync` for one thread, else `local-task`.
 
-        The task system of `local-task` costs tens of µs per call, and one thread does not need it."""
+        The task system of `local-task` costs tens of µs per call."""
         return "local-sync" if threads == 1 else "local-task"
 
 
@@ -100,7 +98,7 @@ class Device:
     uri: str
     threads: int
     cpus: tuple[int, ...]
-    """The numbers of the CPUs to which its workers are pinned; empty if they are not pinned."""
+    """The numbers of the CPUs to which the workers are pinned; empty if they are not pinned."""
     identity: dict[str, Any]
     """The properties of the device that are part of cache keys."""
     absent: str | None = None
@@ -110,7 +108,6 @@ class Device:
 
     @cached_property
     def digest(self) -> Key:
-        """The digest of `identity` and `threads`."""
         return key_of("device", {"identity": self.identity, "threads": self.threads})
 
 
@@ -211,8 +208,8 @@ _OTHERS = re.compile(
 def named(name: str) -> Target | None:
     """Return the target with this name; None if no target can have the name.
 
-    If `TARGETS` does not have the name, the part after the backend is passed to the compiler as a CPU or GPU name.
-    Whether the compiler knows this CPU or GPU is not checked."""
+    A name that is not in `TARGETS` may be a backend and a CPU or GPU name, such as `cuda-sm_75`. Whether the compiler
+    knows this CPU or GPU is not checked."""
     if name in TARGETS or name in HINTS or (match := _OTHERS.fullmatch(name)) is None:
         return TARGETS.get(name)
     backend, architecture = filter(None, match.groups())

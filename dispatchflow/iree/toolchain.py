@@ -16,13 +16,12 @@ class Toolchain:
     runtime: str
     """The directory of iree-run-module and iree-benchmark-module."""
     version: str
-    """The version that the compiler prints, `3.13.0rc20261016`; `unknown` for a build tree without one."""
+    """The version that the compiler prints, `3.13.0rc20261016`; `unknown` if it prints none."""
     revision: str | None
     digest: Digest
     """Digest of the files that decide the compiler's output: its programs, linker and libraries.
 
-    LLVM's libraries are included even if they are in the system's folders. The digest does not depend on where the
-    compiler is installed."""
+    The digest does not depend on where the compiler is installed."""
     runtime_version: str
     runtime_digest: Digest
     """Digest of the runtime's tools and of the libraries that they load."""

@@ -1,9 +1,8 @@
 """Read the zones (timed places of a program) from a .tracy file of Tracy 0.11.
 
-`iree-tracy-capture` writes such files. A file is a head (magic, compression, number n of streams) and blocks, each
-preceded by its size. Block i belongs to stream i mod n. The decompressed blocks, in order, are the content, a sequence
-of sections without an index. Therefore each section before the zones is read, or skipped by its size. The sections
-after the zones are not read."""
+A file is a head (magic, compression, number n of streams) and compressed blocks, each preceded by its size. Block i
+belongs to stream i mod n. The content is a sequence of sections without an index. Therefore each section before the
+zones is read or skipped."""
 
 from __future__ import annotations
 
@@ -77,7 +76,7 @@ def read(content: bytes) -> Trace:
     """Parse the content of a .tracy file.
 
     Raises:
-        SpecError: the file is not Tracy's, is of another version, is damaged or incomplete.
+        SpecError: the file is not Tracy's, has another version, or is damaged or incomplete.
         ToolError: the package zstandard is missing.
     """
     try:
@@ -91,11 +90,6 @@ def _damaged(found: str) -> SpecError:
 
 
 def _decompressed(content: bytes) -> bytes:
-    """Return the decompressed content of a file.
-
-    Raises:
-        SpecError: the file is damaged or of another version; the version is checked after the first block.
-    """
     if content[:4] != _MAGIC:
         found = {"found": f"it begins with {content[:4]!r}; files of Tracy since 0.9 with {_MAGIC!r}"}
         raise SpecError("this is no .tracy file that can be read", found)
@@ -146,8 +140,6 @@ _Place = tuple[str, str | None, int | None]  # name, file and line
 
 
 class _Reader:
-    """Reads the sections of a decompressed file, in order."""
-
     def __init__(self, content: bytes) -> None:
         self._content, self._position = content, 0
 
@@ -238,7 +230,6 @@ class _Reader:
         self._skip(16 * self._count())  # names of threads
 
     def _reference(self) -> str | None:
-        """Read a reference to a string, by index or by key, and return the string; None if it is unset."""
         value, flags = self._count(), self._one("<B")
         if not flags & 2:
             return None
@@ -261,7 +252,7 @@ class _Reader:
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
         """Append each execution's duration in ns to `times[location, extra]`; return how many had not ended.
 
-        `location` is a place in the source. `extra` < `extras` is a further fact about the zone, a name (0: none)."""
+        `extra` is the index of the zone's own name; 0 for none."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)
@@ -272,9 +263,9 @@ class _Reader:
         return unfinished
 
     def _timeline(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Read the zones of one thread; the arguments and the result are those of `_threads`.
+        """Read the zones of one thread, as `_threads` does for all threads.
 
-        A zone's nested zones are stored between its begin and its end, and each time relative to the previous one."""
+        A zone's nested zones are stored between its begin and its end. Each time is relative to the previous time."""
         content, position = self._content, self._position
         begin, end = struct.Struct("<hqII"), struct.Struct("<q")
         (left,) = struct.unpack_from("<I", content, position)

@@ -27,8 +27,7 @@ class Vmfb:
 def inspect(content: bytes) -> Vmfb:
     """Compute the code digest of a vmfb and check that the module can be run.
 
-    The digest is computed from all bytes. If only bytes without influence on the results differ, the code is measured
-    once more. That is harmless; but a digest without some bytes could be equal for different code."""
+    The digest covers all bytes, so that different code never has the same digest."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = {name: archive.read(name) for name in sorted(archive.namelist())}
