@@ -1,1 +1,4 @@
-"""The store: objects (files named by their content's digest), records of executed actions, and locks."""
+"""The store keeps objects, records of executed actions, and locks.
+
+An object is a file that is named by the digest of its content.
+"""

@@ -1,4 +1,4 @@
-"""A SQLite file in WAL mode: a kill loses no committed data; faults of the file raise StoreError."""
+"""A SQLite database that threads and processes share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dispatchflow.errors import DiskFull, StoreError
 from dispatchflow.store import disk
 
 _PATIENCE_S = 60.0
-"""The longest time to wait for another invocation's transaction; transactions take milliseconds."""
+"""The longest wait for another process's transaction. Transactions take milliseconds."""
 _ANEW = (
     "Move the file away to start with empty records; the Parquet parts in results/ stay readable. "
     "`sqlite3 records.sqlite .dump` prints what can still be read."
@@ -27,13 +27,12 @@ _ANEW = (
 
 
 def _is_fault(error: BaseException) -> bool:
-    """Return whether an error is a fault of the file or the disk, and not a wrong use of `sqlite3`."""
-    ours = (sqlite3.ProgrammingError, sqlite3.NotSupportedError)
+    ours = (sqlite3.ProgrammingError, sqlite3.NotSupportedError)  # wrong use of `sqlite3`, not a fault of the file
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, ours)
 
 
 _LONGEST = 500
-"""The longest path in bytes. SQLite's limit of 512 includes the ending `-journal` or `-wal`."""
+"""The longest path in bytes. SQLite's limit is 512, including the ending `-journal` or `-wal`."""
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
@@ -42,10 +41,12 @@ def _code(error: BaseException) -> int:
 
 
 class Database:
-    """A connection to a SQLite file, which all threads share; faults of the file or disk raise StoreError.
+    """A connection to a SQLite file, which all threads share.
+
+    A query raises StoreError if the file or the disk is at fault.
 
     Args:
-        path: the database file; it is created if it does not exist.
+        path: the database file, which is created if it does not exist.
         schema: the SQL statements that create the tables, separated by `;` and a newline.
         version: the version of the schema, which is stored in the file.
 
@@ -76,12 +77,8 @@ class Database:
             raise self._store_error(error) from error
 
     def _open(self, alone: bool = False) -> None:
-        """Open the file; if `alone` is true, no other process can use the file until it is closed.
-
-        Processes that share the file need an additional file, `-shm`, which cannot be created on a full disk. A process
-        that is alone needs no such file."""
         self._db = sqlite3.connect(self._path, timeout=_PATIENCE_S, check_same_thread=False, isolation_level=None)
-        if alone:
+        if alone:  # SQLite then needs no file `-shm`, which cannot be created on a full disk
             self._db.execute("pragma locking_mode = exclusive")
         self._use_wal()
         self._db.execute("pragma synchronous = normal")
@@ -107,10 +104,10 @@ class Database:
                 self._db.execute(f"pragma user_version = {version}")
 
     def _begin(self) -> None:
-        """Add the first rows of a new database; called in the transaction that creates the tables."""
+        """Add the first rows of a new database, in the transaction that creates the tables."""
 
     def close(self) -> None:
-        """Close the connection. Committed data is safe without this call, too."""
+        """Close the connection. Committed data is safe without this call."""
         with self._lock, suppress(sqlite3.Error):
             self._db.close()
 
@@ -138,7 +135,7 @@ class Database:
                 raise
 
     def value(self, text: str) -> Any:
-        """Decode a JSON cell.
+        """Decode `text`, the JSON in a cell of the database.
 
         Raises:
             StoreError: the cell is damaged.

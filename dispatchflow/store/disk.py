@@ -1,4 +1,4 @@
-"""Create the errors for a full disk, and for files that cannot be written."""
+"""Detect a full disk, and create the errors for files that cannot be written."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _HINTS = {
     errno.EIO: "The disk failed: see the system's log (`dmesg`).",
     errno.ENAMETOOLONG: TOO_LONG,
 }
-"""Error number → hint; the hint for all other numbers is `ELSEWHERE`."""
+"""Error number → hint. The hint for any other number is `ELSEWHERE`."""
 _NEEDED_BYTES = 4 << 20
-"""The free space in bytes below which `check` treats the disk as full."""
+"""A disk with less free space counts as full in `check`."""
 
 
 def is_full(error: OSError) -> bool:
@@ -36,7 +36,7 @@ def is_full(error: OSError) -> bool:
 
 
 def refused(error: OSError) -> StoreError:
-    """Turn an OSError that no other code handles into a StoreError; for a full disk, into a DiskFull."""
+    """Convert an OSError that no other code handles to a StoreError. For a full disk, return a DiskFull."""
     facts = {"file": error.filename, "found": error.strerror or error}
     known = {n: v for n, v in facts.items() if v}
     if is_full(error):
@@ -45,7 +45,7 @@ def refused(error: OSError) -> StoreError:
 
 
 def unwritable(store: Path, error: OSError) -> StoreError:
-    """Return the error for a store that cannot be written; it ends the run, because every case would fail."""
+    """Return the StoreError for a failed write to `store`. For a full disk, return a DiskFull."""
     file = error.filename2 or error.filename  # for a rename, the new name
     there = next(place for place in (store, *store.parents) if place.exists())  # the store may not exist yet
     free = _free(os.statvfs(there)) if is_full(error) else None
@@ -58,14 +58,16 @@ def unwritable(store: Path, error: OSError) -> StoreError:
 
 
 def check(place: Path, said: str = "") -> None:
-    """Raise DiskFull if the disk is full; call this before recording a failure that a full disk may cause.
+    """Raise DiskFull if the disk is full.
+
+    Call this function before you record a failure that a full disk may have caused.
 
     Args:
         place: a path on the disk.
         said: the error message of the tool or the system.
 
     Raises:
-        DiskFull: the disk has too little space or no inodes, or `said` contains the system's message for a full disk.
+        DiskFull: less than 4 MiB or no inode is free, or `said` contains the system's message for a full disk.
     """
     status = os.statvfs(place)
     full = status.f_bavail * status.f_frsize < _NEEDED_BYTES or _is_out_of_inodes(status)

@@ -1,4 +1,4 @@
-"""Classes for records and measurements; columns that planning does not need are read on first use."""
+"""Records and measurements as objects. Columns that planning does not need are read on first use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dispatchflow.timing.statistics import NOISY, disturbed, noisy
 
 
 class Source(Protocol):
-    """The queries that the classes of this file use; `records.Records` implements them."""
+    """The queries that the classes of this file use. `records.Records` implements this protocol."""
 
     def get(self, key: Key) -> Record | None: ...
 
@@ -28,9 +28,9 @@ class Source(Protocol):
 
 
 def named_files(outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-    """Select the outputs of a record that the compiler reads as files: name → digest.
+    """Return the `outputs` that the compiler reads as files.
 
-    These outputs are named `DIGEST.SUFFIX`. No other output has a dot in its name."""
+    Such an output is named `DIGEST.SUFFIX`. No other output has a dot in its name."""
     return {name: digest for name, digest in outputs.items() if "." in name}
 
 
@@ -42,7 +42,7 @@ class Record(msgspec.Struct, frozen=True):
     ok: bool
     reason: str | None = None
     outputs: Mapping[str, Digest] = {}
-    """Output's name → digest of the object."""
+    """Name of an output → digest of its content."""
     facts: Facts = {}
     ingredients: Mapping[str, Any] = {}
     cost_s: float = 0.0
@@ -51,14 +51,14 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class RecordHead(msgspec.Struct, frozen=True, dict=True):
-    """The columns of a record that planning reads; the other columns are read on first use.
+    """The columns of a record that planning reads, for thousands of records.
 
-    Planning reads thousands of records."""
+    The remaining columns are read from the database on first use."""
 
     key: Key
     ok: bool
     code: Digest | None
-    """The code digest of a compile, or the runtime's digest of a verification; None for other records."""
+    """The digest of a compile's code, or of the runtime that ran a verification. Otherwise None."""
     outputs_json: str
     records: Source
 
@@ -74,7 +74,7 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def runtime(self) -> Digest | None:
-        """The digest of the runtime with which a verification ran; None for other records."""
+        """The digest of the runtime that ran a verification. None for records of other stages."""
         # Older versions of dispatchflow recorded this digest only as a fact.
         known: Digest | None = self.code or self.facts.get("runtime_digest")
         return known
@@ -93,20 +93,21 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
 
 
 class Measurement(msgspec.Struct, frozen=True, dict=True):
-    """All blocks of one case under one protocol; a block is the timing of one benchmark process.
+    """All timings of one case under one protocol.
 
-    The fields are the columns that planning reads. The other columns are read on first use."""
+    Each run of a benchmark process gives one timing, which is called a block. The fields are the columns that
+    planning reads. The remaining columns are read from the database on first use."""
 
     id: int
     key: Key
     status: str
     """`measured`, `noisy` or `failed`."""
     median_ns: float | None
-    """The median of the blocks; None if no block succeeded."""
+    """The median of the blocks. None if no block succeeded."""
     runtime: Digest | None
     """The digest of the runtime that ran the blocks."""
     machine: str | None
-    """The `machine.identity` of the machine that ran the blocks."""
+    """The `machine.identity()` of the machine that ran the blocks."""
     records: Source
 
     @cached_property
@@ -144,14 +145,14 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
     def noisy_above(self, limit: float) -> bool:
         """Return whether the median's uncertainty exceeds `limit`, or too many blocks waited for a CPU.
 
-        The uncertainty is the half-width of the median's interval, divided by the median."""
+        The uncertainty is half the width of the median's confidence interval, divided by the median."""
         if limit == NOISY or self.status == "failed":
             return self.status == "noisy"
         return self.disturbed or noisy(self.blocks_ns, limit)
 
     @property
     def disturbed(self) -> bool:
-        """Whether too many blocks waited for a CPU; the median may then be wrong."""
+        """Whether too many blocks waited for a CPU. The median may then be wrong."""
         return disturbed(self.conditions.get("disturbed_blocks") or 0, len(self.blocks_ns))
 
     @property
@@ -172,7 +173,7 @@ class Reader(Protocol):
 
 
 class Tables(Reader, Protocol):
-    """The queries that `engine.resolver` uses; `records.Records` implements them."""
+    """The queries that `engine.resolver` uses. `records.Records` implements this protocol."""
 
     def measurements(self, key: Key) -> Iterator[Measurement]: ...
 
@@ -186,13 +187,13 @@ class Tables(Reader, Protocol):
 
 
 class Snapshot:
-    """A `Reader` that reads all records when it is constructed; it sees no later changes."""
+    """A `Reader` that loads all records when it is constructed. It sees no later changes."""
 
     def __init__(self, records: Source) -> None:
         self._records = records
         self._rows, self._measured = records.everything()
         self._found: dict[Key, RecordHead] = {}
-        """Key → its `RecordHead`; each key always gets the same head, which keeps the columns it has read."""
+        """Each key has only one head, so that the head's other columns are read only once."""
 
     def found(self, key: Key) -> RecordHead | None:
         if (found := self._found.get(key)) is None and (row := self._rows.get(key)) is not None:

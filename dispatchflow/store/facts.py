@@ -1,4 +1,4 @@
-"""The facts of records: values that an action gives besides its outputs, such as a compile's time."""
+"""Facts are the values that an action gives besides its output files, such as the time of a compile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dispatchflow.keys import Digest
 
 
 class Facts(TypedDict, total=False):
-    """The facts of a record, which depend on the stage; comments below name the stages.
+    """The facts of a record. A comment above each group of facts names the stage that sets the group.
 
     A failed action has only the facts that were found before the failure."""
 
@@ -17,23 +17,25 @@ class Facts(TypedDict, total=False):
     limit: tuple[str, float]
     """The name and value of the limit that a tool hit. The action is tried again under a higher limit."""
     repeatable: bool
-    """Whether the action would fail again in the same way; if False, the next run tries it again."""
+    """Whether the action would fail again in the same way. If False, the next run repeats the action."""
 
     # --- emit, of a user's module
     name: str
     """The module's name."""
     functions: Mapping[str, Sequence[Sequence[str]]]
-    """Public function → the types of its operands and results (`mlir.functions.to_facts`)."""
+    """Public function → [types of operands, types of results]; see `mlir.functions.to_facts`."""
     asks: Sequence[str]
-    """The configurations that the module itself requests (`iree.configurations.requested_by`)."""
+    """The configurations that operations of the module request (`iree.configurations.requested_by`)."""
     stored: Sequence[str]
-    """The globals to which the module's functions store; stores by initializers do not count."""
+    """The globals that the module's functions write. Writes by initializers do not count."""
     imported: Mapping[str, Any]
     """The opsets, importer and conversions of an imported model."""
 
     # --- inputs, of a user's module
     arguments: Sequence[str]
-    """Each operand's type as IREE's tools spell it, `4x8xf32`; for a scalar, `=` and its value."""
+    """Each operand as IREE's tools spell it: the type, such as `4x8xf32`.
+
+    A scalar also has `=` and its value."""
 
     # --- compile
     compile_s: float
@@ -45,22 +47,22 @@ class Facts(TypedDict, total=False):
     dispatches: Sequence[tuple[str, str]]
     """The name and the applied configuration of each dispatch."""
     doubt: str
-    """The warning that a second compile, with more flags (`recompile`), gave other code than the first."""
+    """A warning that a second compile, with more flags, gave other code than the first."""
 
     # --- verify
     verification: str
-    """The verdict (`verification.verdict_words`)."""
+    """The verdict, a word of `verification.verdict_words`."""
     score: float | None
-    """The largest error, in units of its tolerance."""
+    """The largest ratio of an error to its tolerance."""
     rungs: Mapping[str, str]
-    """Recipe of inputs, or index of a module's result → the verdict on it."""
+    """Recipe of inputs → verdict. For a user's module: index of a result → verdict."""
     why: str
     """The reason for the verdict `mistrusted` or `not compared`."""
     worst_index: Sequence[int]
     worst_got: Any
     worst_expected: Any
     runtime: str
-    """The release of the runtime that ran the call."""
+    """The version of the runtime that ran the call."""
     runtime_digest: Digest
 
     # --- provenance
@@ -70,11 +72,11 @@ class Facts(TypedDict, total=False):
     unplaced: int
     """The number of operations that compute something but belong to no site."""
     untagged: int
-    """The number of launches whose dispatches are unknown, because they have no tag `df.site.N`."""
+    """The number of launches without a tag `df.site.N`. Their dispatches are unknown."""
     unlaunched: int
     """The number of dispatches that are never launched."""
     unlabelled: str | None
-    """The reason why no names of source operations are known; None if they are."""
+    """The reason why the names of source operations are unknown. None if the names are known."""
 
     # --- capture: also the fields of `models.captured.Capture`
     tensors: Sequence[Any]
@@ -82,9 +84,9 @@ class Facts(TypedDict, total=False):
     executions: Mapping[str, int]
     bytes: int
     execution: int | None
-    """The number of the execution that was captured of each site; None for the last execution."""
+    """The number of the execution of each site that was captured. None for the last execution."""
 
     # --- extract and locate
     modules: int
     results: Sequence[Any]
-    """The comparison of each result (`models.located.ResultCheck`)."""
+    """The comparison of each result, as `models.located.ResultCheck`."""

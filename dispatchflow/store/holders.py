@@ -1,4 +1,4 @@
-"""Describe the processes that hold a lock, from /proc/locks, which is always up to date."""
+"""Find and describe the processes that hold a lock, from /proc/locks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PATIENCE_S = 1.0
-"""The time in seconds after which a waiting process reports which process it waits for."""
+"""The time in seconds after which a waiting process reports which process holds the lock."""
 _AGAIN_S, _SAME_S = 5.0, 60.0
 
 UNSEEN = "a process that is not visible from here, perhaps in another container"
@@ -23,13 +23,13 @@ _log = logging.getLogger(__name__)
 class Holder(NamedTuple):
     process: int
     alone: bool
-    """Whether the process holds the lock exclusively, not shared."""
+    """True for an exclusive lock, False for a shared lock."""
 
 
 def of(descriptor: int) -> list[Holder]:
-    """Return the processes that hold the flock on an open file or directory.
+    """Return the processes that hold an flock on the open file or directory `descriptor`.
 
-    Processes of another PID namespace are missing. On some file systems, such as btrfs, all are missing."""
+    Processes of another PID namespace are missing. On some file systems, such as btrfs, all processes are missing."""
     status = os.fstat(descriptor)
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     found = []
@@ -42,7 +42,7 @@ def of(descriptor: int) -> list[Holder]:
 
 
 def named(process: int) -> str:
-    """Describe a process: `process 1234 (user, directory)`, and `stopped` for one that Ctrl-Z stopped."""
+    """Return a text such as `process 1234 (user, /working/directory)`."""
     import pwd  # needed only while waiting
 
     place, known = Path(f"/proc/{process}"), []
@@ -57,7 +57,7 @@ def named(process: int) -> str:
 
 
 def is_ours(process: int) -> bool:
-    """Return whether the process with this PID is another run of dispatchflow."""
+    """Return whether the PID `process` belongs to another run of dispatchflow."""
     with suppress(OSError):
         words = Path(f"/proc/{process}/cmdline").read_bytes()
         return process != os.getpid() and (b"doit" in words or b"dispatchflow" in words)
@@ -69,7 +69,7 @@ _saying = threading.Lock()
 
 
 def say(line: str) -> None:
-    """Log a line unless it was logged in the last minute: many threads may wait for the same process."""
+    """Log `line`, unless the same line was logged in the last minute."""
     with _saying:
         now = time.monotonic()
         if now - _said.get(line, -_SAME_S) < _SAME_S:
@@ -80,7 +80,7 @@ def say(line: str) -> None:
 
 @contextmanager
 def report_while_waiting(whom: Callable[[], str | None]) -> Iterator[None]:
-    """Return a context; while its body waits for a lock, log the result of `whom` every few seconds.
+    """Log the result of `whom` while the body of this context waits for a lock.
 
     The first line is logged after `PATIENCE_S`. If `whom` returns None, nothing is logged."""
     done = threading.Event()

@@ -1,4 +1,7 @@
-"""File locks that also work between threads of one process; they end with the process that holds them."""
+"""File locks between processes, and between threads of one process.
+
+A lock ends with the process that holds the lock.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,9 @@ _SHARED_MEMORY = Path("/dev/shm")
 def locked(
     path: Path, exclusive: bool = True, whom: Callable[[int], str | None] = lambda descriptor: None
 ) -> Iterator[None]:
-    """Hold the flock of a file or a directory; a missing file is created, and never removed.
+    """Hold the flock of the file or directory `path`. A missing file is created.
 
-    While this process waits, the result of `whom` is logged. `whom` is called with the open descriptor and names the
-    process that holds the lock."""
+    While this thread waits, the result of `whom(descriptor)` is logged: a text that names the holder of the lock."""
     descriptor, kind = _opened(path), fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
         try:
@@ -38,22 +40,22 @@ def locked(
 
 
 def others(descriptor: int) -> list[holders.Holder] | None:
-    """Return the other processes that hold a file's lock; None if only this process holds it.
+    """Return the other processes that hold the lock of an open file. None if only this process holds it.
 
-    The list is empty if the processes are not visible from here; see `holders.of`."""
+    An empty list means that the holders are not visible, for example in another container."""
     found = holders.of(descriptor)
     rest = [holder for holder in found if holder.process != os.getpid()]
     return None if found and not rest else rest
 
 
 class Claims:
-    """Locks on the keys of long actions, such as measurements; taking such a lock never waits."""
+    """Locks on the keys of long actions, such as measurements. A process never waits for such a lock."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _opened(path)
 
     def take(self, key: str) -> bool:
-        """Lock a key; return False if another invocation holds it."""
+        """Lock `key`. Return False if another process holds the lock."""
         try:
             self._set(fcntl.F_WRLCK, key)
         except BlockingIOError:
@@ -64,15 +66,15 @@ class Claims:
         self._set(fcntl.F_UNLCK, key)
 
     def holder(self, key: str) -> int:
-        """Return the PID of the process that holds a key; 0 if the key is free.
+        """Return the PID of the process that holds `key`, or 0 if the key is free.
 
-        If the holder runs in another container, this is its PID there, which means nothing here."""
+        If the process runs in another container, the result is its PID in that container."""
         request = _range(fcntl.F_WRLCK, _position(key) + 1, _A_KEY - 1)
         kind, _, start, _, _ = struct.unpack(_FLOCK, fcntl.fcntl(self._descriptor, fcntl.F_OFD_GETLK, request))
         return 0 if kind == fcntl.F_UNLCK else start - _position(key)
 
     def report_holder(self, key: str, what: str) -> None:
-        """Log which process holds a key, if any; `what` is a phrase for its work: "measures a case"."""
+        """Log which process holds `key`, if any. `what` says what the process does, such as "measures a case"."""
         if process := self.holder(key):
             whom = holders.named(process) if holders.is_ours(process) else holders.UNSEEN
             holders.say(f"waits for {whom}: it {what}")
@@ -86,36 +88,35 @@ class Claims:
 _A_KEY = 2**23
 """The number of bytes in the lock file for each key.
 
-The holder of a key locks the first of these bytes, and the byte whose offset in them is its PID, at most 2**22."""
+The process that holds a key locks two of the key's bytes: the first byte, and the byte at the offset of the
+process's PID. A PID is at most 2**22."""
 
 
 def _position(key: str) -> int:
-    """Return the offset of a key's bytes in the lock file, from the key's first 40 bits.
-
-    Keys with the same first 40 bits share a lock. An action may then wait for an unrelated one."""
+    # Keys with the same first 40 bits share a lock. An action may then wait for an unrelated one.
     return int(key[:10], 16) * _A_KEY
 
 
 class Users:
-    """A lock on a store's objects: runs hold it in shared mode, `doit store clean` exclusively.
+    """A lock on a store's objects. Runs share the lock, and `doit store clean` holds the lock alone.
 
-    A run locks the byte at the offset of its PID, so that a waiting `clean` can name the run."""
+    A run locks the byte at the offset of its PID. A waiting `clean` can therefore name the run."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _opened(path)
 
     def join(self, waiting: Callable[[int], None]) -> None:
-        """Hold the lock in shared mode until this process ends.
+        """Share the lock until this process ends.
 
-        If a `clean` holds the lock, `waiting(0)` is called first."""
+        If `doit store clean` holds the lock, `waiting(0)` is called before the wait."""
         self._take(fcntl.F_RDLCK, os.getpid(), 1, waiting)
 
     @contextmanager
     def alone(self, waiting: Callable[[int], None]) -> Iterator[None]:
         """Hold the lock exclusively.
 
-        If a run holds the lock, `waiting` is called first, with the run's PID. If a `clean` holds it, the argument is
-        0."""
+        Before a wait, `waiting` is called with the PID of the run that holds the lock. For another `clean`, the PID
+        is 0."""
         self._take(fcntl.F_WRLCK, 0, _TO_THE_END, waiting)
         try:
             yield
@@ -153,10 +154,10 @@ def _opened(path: Path) -> int:
 
 
 class MachineLock:
-    """A lock on the machine: measurements hold it exclusively, other work of any user in shared mode.
+    """A lock on the machine, for all users. A measurement holds the lock alone, other work shares it.
 
-    Each process takes a second lock, the turnstile, first. A process that measures keeps the turnstile while it waits,
-    so that no other work begins."""
+    Each process first takes a second lock, the turnstile. A process that waits to measure keeps the turnstile, so
+    that no other work begins."""
 
     def __init__(self, store: Path) -> None:
         shared = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
@@ -199,9 +200,9 @@ _mine = _Mine()
 
 
 def _holder_in_words(place: Path, waiting: int) -> str | None:
-    """Describe the process for which this one waits; None if only threads of this process hold the locks.
+    """Describe the process that this process waits for. None if only its own threads hold the locks.
 
-    `waiting` is the open descriptor of the file whose lock is awaited: `place`, or the turnstile."""
+    `waiting` is the open descriptor of the awaited file, which is `place` or the turnstile."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiling or verifying"

@@ -1,13 +1,12 @@
-"""Facts about this machine that all projects of the user share: files in the user's cache directory.
+"""Facts about this machine that all projects of a user share, in the user's cache directory.
 
 DIRECTORY/1/
-  machines/IDENTITY/KIND-KEY   a value, after a line with its digest
+  machines/IDENTITY/KIND-KEY   the digest of a value, a newline, and the value
   objects/DIGEST               compiled modules to which values refer
 
-IDENTITY names the machine, because several machines may share a home directory.
-
-All of these files are optional. A damaged file counts as absent and is replaced. If the directory cannot be written, or
-is on a network file system, the values are kept only in the project's store."""
+IDENTITY names the machine, because several machines may share a home directory. All files are optional. A damaged
+file counts as absent.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +22,16 @@ from dispatchflow.store.stamps import See, stamp
 from dispatchflow.store.store import network_mount
 
 _FORMAT = "1"
-"""The version of the values' format; versions of dispatchflow with another format use another folder."""
+"""The version of the values' format, and the name of the values' folder."""
 
 
 class MachineFacts:
-    """Facts about one machine; if the directory cannot be read or written, nothing is kept.
+    """Facts about one machine. If the directory cannot be used, nothing is kept.
 
     Args:
         root: the directory; None if the user has none.
         machine: the machine's identity.
-        see: a function that is called with each path before it is read; see `stamps.See`.
+        see: a function that is called with each path before the file is read; see `stamps.See`.
     """
 
     def __init__(self, root: Path | None, machine: str, see: See = stamp) -> None:
@@ -41,7 +40,7 @@ class MachineFacts:
 
     @cached_property
     def unusable(self) -> str | None:
-        """The reason why this directory cannot keep facts; None if nothing speaks against it."""
+        """The reason why the directory cannot keep facts. None if the directory can be used."""
         if self.root is None:
             return "there is no home directory"
         try:
@@ -50,7 +49,7 @@ class MachineFacts:
             return str(error)
 
     def remembered(self, name: str) -> str | None:
-        """Return the value with this name; None if it is missing or damaged."""
+        """Return the value `name`. None if the value is missing or damaged."""
         if self.root is None or self.unusable:
             return None
         path = self._path(self.root, name)
@@ -58,9 +57,10 @@ class MachineFacts:
         return _read(path)
 
     def revise(self, name: str, revised: Callable[[str | None], str]) -> str | None:
-        """Replace the value `name` by `revised(value)`; return the new value, None if it cannot be kept.
+        """Set the value `name` to `revised(old value)`, and return the new value.
 
-        `revised` gets None if there is no value yet. No other process can change the value meanwhile."""
+        The old value is None if there is none. The result is None if the directory cannot be written. No other
+        process can change the value meanwhile."""
         if self.root is None or self.unusable:
             return None
         path = self._path(self.root, name)
@@ -75,7 +75,9 @@ class MachineFacts:
         return None
 
     def object(self, digest: Digest) -> bytes | None:
-        """Return an object's bytes; None if it is missing or damaged. A damaged object is removed."""
+        """Return an object's bytes. None if the object is missing or damaged.
+
+        A damaged object is removed."""
         if self.root is None or self.unusable:
             return None
         path = self._object(self.root, digest)
@@ -86,7 +88,9 @@ class MachineFacts:
         return None
 
     def keep(self, digest: Digest, content: Path) -> None:
-        """Copy the file `content` into this directory as the object `digest`, if it can be written there."""
+        """Copy the file `content` into the directory as the object `digest`.
+
+        If the directory cannot be written, nothing happens."""
         if self.root is None or self.unusable or (path := self._object(self.root, digest)).exists():
             return
         with suppress(OSError):
@@ -111,9 +115,6 @@ def _read(path: Path) -> str | None:
 
 
 def _publish(path: Path, content: bytes) -> None:
-    """Write a file so that readers see either all of it or nothing.
-
-    The file is not synced. A truncated file, after a power failure, counts as absent."""
     beside = path.with_name(f".{path.name}")  # one name is enough: the writer holds the directory's lock
-    beside.write_bytes(content)
+    beside.write_bytes(content)  # not synced: after a power failure, a truncated file counts as absent
     beside.replace(path)

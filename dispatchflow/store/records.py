@@ -1,4 +1,4 @@
-"""Records of executed actions, in SQLite (WAL): no recorded data is lost when a process is killed."""
+"""Records of executed actions in SQLite. A killed process loses no recorded data."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from dispatchflow.store.schema import HELD, SCHEMA, VERSION
 from dispatchflow.timing.statistics import median
 
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
-"""Planning a case takes `_SEEKS_A_CASE` lookups; a scan reads `_ROWS_A_SEEK` rows in the time of one."""
+"""The lookups to plan a case, and the rows that a scan reads in the time of one lookup."""
 
 _NEWEST = 4000
-"""The number of newest measurements that `medians_with_sessions` reads, which takes tens of ms."""
+"""`medians_with_sessions` reads this number of measurements, in tens of ms."""
 
 
 def _text(reason: str | None) -> str | None:
-    """Escape bytes that are not UTF-8, which paths may have: SQLite and Parquet refuse them."""
+    # A path in the text may have bytes that are not UTF-8, which SQLite and Parquet refuse.
     return None if reason is None else reason.encode(errors="backslashreplace").decode()
 
 
 class Records(Database):
-    """A connection to the database with a store's records; all threads share it."""
+    """A connection to the database of a store. All threads share the connection."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, SCHEMA, VERSION)
@@ -58,7 +58,7 @@ class Records(Database):
         return RecordHead(key, bool(ok), code, outputs, self)
 
     def add(self, record: Record) -> None:
-        """Add a record; it replaces the record of an earlier execution with the same key."""
+        """Add `record`, or replace the record with the same key."""
         code, dumps = record.facts.get("runtime_digest" if record.stage == "verify" else "code_digest"), json.dumps
         values = (
             record.key, record.stage, record.ok, _text(record.reason), code,
@@ -74,18 +74,18 @@ class Records(Database):
             )
 
     def drop_output(self, digest: Digest) -> None:
-        """Delete the records of all actions with this output, so that the actions run again."""
+        """Delete the records of all actions with the output `digest`. These actions then run again."""
         with self._transaction():
             self._db.execute("delete from record where key in (select key from output where digest = ?)", (digest,))
             self._db.execute("delete from output where digest = ?", (digest,))
 
     def held(self) -> list[StoredRecord]:
-        """Return all records that have a file in the store as an output."""
+        """Return all records that have at least one output."""
         rows = self._all(HELD)
         return [StoredRecord(key, stage, at, self.value(outputs), *made) for key, stage, at, outputs, *made in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Delete the records with these keys, and these objects from the table `output`."""
+        """Delete the records of `keys`, and the rows of `keys` and `digests` in the table `output`."""
         with self._lock:
             self._db.execute("pragma synchronous = full")  # a power failure must not restore the records
             try:
@@ -103,7 +103,7 @@ class Records(Database):
         return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
 
     def passed_compiles(self, toolchain: Digest) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
-        """Yield (digest of the code, ingredients) of each successful compile by another toolchain."""
+        """Yield (code digest, ingredients) of each successful compile by another toolchain."""
         others = "stage = 'compile' and ok and json_extract(ingredients, '$.toolchain') <> ?"
         for code, text in self._all(f"select code, ingredients from record where {others}", toolchain):
             yield code, self.value(text)
@@ -116,7 +116,7 @@ class Records(Database):
             return [str(error.facts.get("found", error.problem))]
 
     def require_sound(self) -> None:
-        """Check the database file, because SQLite may silently skip damaged pages.
+        """Check the whole database file, because SQLite may silently skip damaged pages.
 
         Raises:
             StoreError: SQLite finds a fault in the file.
@@ -129,12 +129,12 @@ class Records(Database):
         return int(self._all("select count(distinct name) from latest")[0][0])
 
     def name_of(self, key: Key) -> str | None:
-        """Return the name of a case for which a stage last ran with this key; None if there is none."""
+        """Return the name of a case with a stage that last ran with `key`. None if there is no such case."""
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Record a case's newest keys (stage → key), and the rows that views show (view → row's identity)."""
+        """Record a case's newest keys by stage, and by view the identity of the row that the view shows."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -145,7 +145,7 @@ class Records(Database):
         return dict(self._all("select stage, key from latest where name = ?", name))
 
     def costs(self, protocol: str) -> dict[str, float]:
-        """Return stage → mean seconds per action; `profile` → mean seconds per `protocol` measurement."""
+        """Return the mean seconds of an action by stage. For `profile`, of a measurement under `protocol`."""
         took = "select sum(b.cost_s) / count(distinct m.id) from block b join measurement m on m.id = b.measurement"
         blocks = self._all(f"{took} where json_extract(m.ingredients, '$.protocol') = ?", protocol)[0][0]
         stages = dict(self._all("select stage, avg(cost_s) from record where ok group by stage"))
@@ -181,11 +181,11 @@ class Records(Database):
             )
 
     def measurement(self, key: Key) -> Measurement | None:
-        """Return the newest ended measurement with this key; None if there is none."""
+        """Return the newest ended measurement of `key`. None if there is none."""
         return next(self.measurements(key), None)
 
     def measurements(self, key: Key) -> Iterator[Measurement]:
-        """Yield all ended measurements with this key, the newest first."""
+        """Yield all ended measurements of `key`, the newest first."""
         rows = self._all(
             "select id, status, median_ns, runtime, machine from measurement where key = ? and status <> 'open' "
             "order by id desc",
@@ -217,14 +217,14 @@ class Records(Database):
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
-        """Return a reader for planning this number of cases; for many cases, all rows are read at once."""
+        """Return a reader for planning `cases` cases. For many cases, the reader loads all rows at once."""
         size = self._all("select coalesce(max(id), 0) from record")[0][0]
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
     def everything(self) -> tuple[dict[Key, tuple[Any, ...]], dict[Key, tuple[Any, ...]]]:
-        """Return two mappings: key → record, and key → the newest ended measurement with this key.
+        """Return two mappings: key → record, and key → newest ended measurement.
 
-        A record is (key, ok, code, outputs); a measurement is (key, id, status, median, runtime, machine)."""
+        A record is (key, ok, code, outputs as JSON). A measurement is (key, id, status, median, runtime, machine)."""
         records = self._all("select key, ok, code, outputs from record")
         measurements = self._all(
             "select key, max(id), status, median_ns, runtime, machine from measurement where status <> 'open' "
@@ -233,15 +233,15 @@ class Records(Database):
         return {row[0]: row for row in records}, {row[0]: row for row in measurements}
 
     def last_measurement(self) -> int:
-        """Return the id of the newest measurement, ended or not; 0 if there is none."""
+        """Return the id of the newest measurement, ended or not. 0 if there is none."""
         return int(self._all("select coalesce(max(id), 0) from measurement")[0][0])
 
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Return name → identity (a digest) of the newest row with this name, for names that have a row.
+        """Return name → identity of the newest row with this name. An identity is a digest of the row.
 
-        If there are more than 500 `names`, the result has other names, too."""
+        A name without a row is left out. For more than 500 `names`, the result also contains all other names."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))
@@ -250,9 +250,9 @@ class Records(Database):
         )
 
     def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str, part: str | None = None) -> int:
-        """Add each row that differs from the newest row of its name; return the number of added rows.
+        """Add each row that differs from the newest row of its name. Return the number of added rows.
 
-        `rows` is name → (identity, content). `part` is the Parquet file that will have the rows."""
+        `rows` maps a name to (identity, content). `part` is the Parquet file for the rows, None if not yet known."""
         added = 0
         with self._transaction():
             for name, (identity, content) in rows.items():
@@ -266,7 +266,7 @@ class Records(Database):
         return added
 
     def assign_rows(self, part: str) -> int:
-        """Assign all rows that have no Parquet file yet to the file `part`; return their number."""
+        """Assign all rows without a Parquet file to the file `part`. Return the number of these rows."""
         if not self._all("select 1 from row where part is null limit 1"):
             return 0
         with self._transaction():
@@ -276,7 +276,7 @@ class Records(Database):
         return [part for (part,) in self._all("select distinct part from row where part is not null")]
 
     def rows_of(self, part: str) -> list[dict[str, Any]]:
-        """Return the rows of a Parquet file in order. Each has a `number` that is higher for newer rows."""
+        """Return the rows of the Parquet file `part`, the oldest first. Newer rows have a higher `number`."""
         first = int(self.remembered("first_row") or 0)
         found = self._all("select rowid, content from row where part = ? order by rowid", part)
         return [{**self.value(content), "number": first + number} for number, content in found]
@@ -289,7 +289,7 @@ class Records(Database):
         self.revise(name, lambda _: value)
 
     def revise(self, name: str, revised: Callable[[str | None], str]) -> str:
-        """Replace the value `name` by `revised(value)` in one transaction, and return it."""
+        """Set the value `name` to `revised(old value or None)` in one transaction. Return the new value."""
         with self._transaction():
             value = revised(self.remembered(name))
             self._db.execute("insert or replace into remembered values (?,?)", (name, value))

@@ -1,4 +1,4 @@
-"""Count the store's objects by kind; decide which objects and records `doit store clean` removes."""
+"""Count the store's objects by kind, and decide what `doit store clean` removes."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _DAY_S = 86400
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record that refers to objects."""
+    """A record that has objects as outputs."""
 
     key: Key
     stage: str
     at: float
-    """When it was recorded, in seconds since 1970."""
+    """The time of recording, in seconds since 1970."""
     outputs: Mapping[str, Digest]
     made_from: str | None = None
-    """The ingredient that it was made from: a module's digest or a compile's key; None if neither."""
+    """The module's digest or the compile's key from which the outputs were made. None if there is neither."""
     version: str | int | None = None
-    """The ingredient for dispatchflow's code, a version or a digest of source files; None if neither."""
+    """The version of dispatchflow's code, or a digest of its source files. None if neither is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The records and objects that a clean removes."""
+    """The records and objects that `doit store clean` removes."""
 
     keys: tuple[Key, ...] = ()
     """The keys of the records that refer to one of the `objects`, or to a missing object."""
@@ -39,7 +39,9 @@ class Removal:
 
 
 def kinds(sizes: Mapping[Digest, int], held: Iterable[StoredRecord]) -> dict[Digest, str]:
-    """Return object → its kind in words, such as `logs`; `unreferenced` if no record refers to it."""
+    """Return the kind of each object in words, such as `logs`.
+
+    The kind is `unreferenced` if no record in `held` refers to the object."""
     found: dict[Digest, str] = {}
     for record in held:
         for name, digest in record.outputs.items():
@@ -66,7 +68,7 @@ def tally(sizes: Mapping[Digest, int], kind_of: Mapping[Digest, str]) -> dict[st
 def made_since(held: Iterable[StoredRecord], days: int, now: float) -> set[Key]:
     """Return the keys of the records that were made in the last `days` days before `now`.
 
-    `now` is in seconds since 1970. The time of the last use is not recorded."""
+    `now` is in seconds since 1970."""
     return {record.key for record in held if now - record.at <= days * _DAY_S}
 
 
@@ -76,11 +78,11 @@ def removal(
     keep: Set[Key] | None = None,
     limit_bytes: int | None = None,
 ) -> Removal:
-    """Return the objects and records that a clean removes.
+    """Return the objects and records that `doit store clean` removes.
 
-    A record that refers to a missing object is removed, and so is an object without a record. Other objects are removed
-    only if `keep` or `limit_bytes` is given. Objects of records in `keep` stay. Without `limit_bytes`, all other
-    objects are removed; with it, the oldest are, until the rest is within the limit."""
+    Records with a missing object and objects without a record are always removed. With `keep` or `limit_bytes`,
+    further objects and their records are removed, the oldest first. With `limit_bytes`, the removal stops when the
+    objects' total size is within the limit. Objects of records in `keep` stay."""
     keys = dict.fromkeys(record.key for record in held if not sizes.keys() >= set(record.outputs.values()))
     held = [record for record in held if record.key not in keys]
     records: dict[Digest, list[StoredRecord]] = {}

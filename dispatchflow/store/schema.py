@@ -3,14 +3,14 @@
 A key is the hash of an action and its ingredients. An object is a file in the store.
 
 record        the newest success or failure of each key; `code` is the digest of a compile's code, or of the runtime
-              with which a verification ran
-output        the digest of an object → the keys of the records that have the object as an output
-latest        the key that each stage of a case had when it last ran, for `doit explain`
-measurement   all measurements; if several have the same key, the newest that has ended counts
+              that ran a verification
+output        pairs of an object's digest and the key of a record that has the object as an output
+latest        the key with which each stage of a case last ran, for `doit explain`
+measurement   all measurements; the newest ended measurement of a key counts
 block         the blocks (timings of benchmark processes) of each measurement, each recorded when it ends
-row           the rows of the Parquet parts: recorded here first, so that a lost part can be written again
-said          name → identity (a digest) of a row. A name of a row, such as that of a case under a protocol, has the
-              identity of the newest row with this name. A name of a view has that of the row that the view shows.
+row           the rows of the Parquet files, from which a lost file can be written again
+said          name → identity (a digest) of the newest row with this name;
+              name of a view → identity of the row that the view shows
 remembered    name → value: facts that are expensive to find out
 """
 

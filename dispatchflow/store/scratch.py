@@ -1,7 +1,8 @@
-"""Private directories, each locked by the process that uses it; unlocked directories can be removed.
+"""Private directories, each locked by the process that uses it.
 
-A lock also shows to processes in other containers that a directory is in use; a PID in its name would not. The kernel
-releases the lock when the process ends. Tools that the process starts do not inherit the lock (close-on-exec)."""
+The kernel releases the lock when the process ends. Unlike a PID in the name, the lock is visible in other
+containers.
+"""
 
 from __future__ import annotations
 

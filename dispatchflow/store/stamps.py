@@ -8,13 +8,13 @@ from collections.abc import Callable
 ABSENT = "absent"
 
 See = Callable[[str], str]
-"""A function that returns the stamp of a path, and may record path and stamp to find later changes."""
+"""A function that returns the stamp of a path, and may record the stamp to find later changes."""
 
 
 def stamp(path: str) -> str:
-    """Return a text that changes when the file or directory at `path` changes; `ABSENT` if there is none.
+    """Return a text that changes when the file or directory changes. `ABSENT` if there is none at `path`.
 
-    A directory changes when it gains or loses an entry."""
+    A directory changes when an entry is added or removed."""
     try:
         status = os.stat(path)  # noqa: PTH116 (faster, and called for hundreds of files)
     except OSError:

@@ -1,10 +1,12 @@
-"""Content-addressed objects and records of actions; `kill -9` loses at most the actions in progress.
+"""The store of a project: objects, which are files named by their digest, and records of actions.
+
+`kill -9` loses at most the actions in progress.
 
 .dispatchflow/
-  objects/ab/cdef…   files named by their digest: written under a temporary name, synced, renamed; read-only
-  records.sqlite     in WAL mode; each record is written after its objects, in one transaction (see records.py)
-  results/*.parquet  rows of cases: files that never change, derived from the records (see results/parquet.py)
-  sites/*.parquet    rows of sites: likewise (see results/site_rows.py)
+  objects/ab/cdef…   objects: written under a temporary name, synced, renamed; read-only
+  records.sqlite     records: each is written after its objects, in one transaction (see records.py)
+  results/*.parquet  rows of cases, derived from the records (see results/parquet.py)
+  sites/*.parquet    rows of sites, derived from the records (see results/site_rows.py)
   answers/           output of runs that had nothing to do (see project/replay.py)
   locks/  tmp/
 """
@@ -41,11 +43,11 @@ _log = logging.getLogger(__name__)
 
 
 class DamagedObject(Exception):
-    """An object was missing or damaged; it and the records that refer to it have been removed."""
+    """An object was missing or damaged. The object and the records that refer to it have been removed."""
 
 
 class Store:
-    """A directory with objects (files named by their content's digest), records of actions, and locks.
+    """A directory with objects, records of actions, and locks. An object is a file named by its digest.
 
     Raises:
         StoreError: the directory is on a network file system, or cannot be written.
@@ -75,15 +77,16 @@ class Store:
         return self.root / "results"
 
     def path(self, digest: Digest) -> Path:
-        """Return the path of an object, whether or not it exists."""
+        """Return the path of the object `digest`, even if there is no such object."""
         return self.root / "objects" / digest[:2] / digest[2:]
 
     def checked(self, digest: Digest) -> Path:
-        """Return an object's path after comparing its content with its digest.
+        """Return the path of the object `digest` after checking the content.
 
         Raises:
-            DamagedObject: the digests differ, or the object is missing. The object and all records that refer to it
-                are removed first.
+            DamagedObject: the content has another digest, or the object is missing. The object and all records that
+                refer to
+                the object are removed first.
             UnreadableObject: the object cannot be read.
         """
         if self._found(digest) == digest:
@@ -93,15 +96,9 @@ class Store:
         raise DamagedObject(digest)
 
     def _found(self, digest: Digest) -> Digest | None:
-        """Return the digest of the file at an object's path; None if there is no file.
-
-        Raises:
-            UnreadableObject: the system refuses to read the file, or it is a directory or a pipe. A pipe is not opened,
-                because opening it waits for a writer.
-        """
         path = self.path(digest)
         try:
-            if S_ISREG(path.stat().st_mode):
+            if S_ISREG(path.stat().st_mode):  # opening a pipe would wait for a writer
                 return digest_file(path)
             found = "it is not a regular file"
         except FileNotFoundError:
@@ -112,7 +109,7 @@ class Store:
         raise UnreadableObject("an object cannot be read", {"file": path, "found": found}, hint)
 
     def objects(self) -> dict[Digest, int]:
-        """Return each object's digest → its size in bytes; other files in `objects/` are logged and stay."""
+        """Return the size in bytes of each object. Other files in `objects/` are logged and stay."""
         found = {}
         for folder in (self.root / "objects").iterdir():
             if not _FOLDER.fullmatch(folder.name) or not folder.is_dir():
@@ -128,10 +125,9 @@ class Store:
         return found
 
     def discard(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Remove the records with these keys, then the objects with these digests.
+        """Remove the records of `keys`, then the objects `digests`.
 
-        This order ensures that no record refers to a missing object. If the disk is too full to delete records, the
-        objects are removed first. The caller must hold the lock `users` exclusively."""
+        In this order, no record ever refers to a missing object. The caller must hold the lock `users` exclusively."""
         try:
             self.records.forget(keys, digests)
         except DiskFull:  # deleting records needs space too; after a kill here, missing objects are made again
@@ -148,11 +144,10 @@ class Store:
                 self.path(digest).unlink(missing_ok=True)
 
     def place(self, folder: Path, objects: Mapping[str, Digest]) -> None:
-        """Create links to objects in `folder`, where a tool runs; `objects` is link's name → digest.
+        """Create links to objects in `folder`, where a tool runs. `objects` maps a link's name to a digest.
 
-        The tool's command line names the links, so it does not contain the store's path. That path may have characters
-        with a meaning for the tool: `--module=` ends a path at an @. A user can also repeat the command line in another
-        directory."""
+        The tool's command line then contains the links, not the store's path. The tool could misread that path:
+        `--module=` ends a path at an @."""
         with self.writing():
             for name, digest in objects.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -167,7 +162,9 @@ class Store:
         return digest
 
     def put_file(self, path: Path) -> Digest:
-        """Move a file from a scratch directory into the store, unless the object exists; return its digest."""
+        """Move the file `path` into the store, unless the object exists already. Return its digest.
+
+        The file must be in a scratch directory of this store."""
         digest = digest_file(path)
         if self._found(digest) != digest:
             with self.writing():
@@ -183,22 +180,22 @@ class Store:
         path.rename(final)
 
     def scratch(self) -> AbstractContextManager[Path]:
-        """Return a context that creates a private directory, yields its path, and removes it at the end."""
+        """Return a context with a private directory, which is removed at the end."""
         return self._entering(scratch.directory(self.root / "tmp"))
 
     def lock(self, key: Key) -> AbstractContextManager[None]:
-        """Hold the lock of a key, so that only one thread of all invocations runs the key's action at a time.
+        """Hold the lock of `key`, so that only one thread of all processes runs the key's action.
 
-        Keys with the same first two digits share a lock, so a thread may also wait for an unrelated key. No thread
-        takes a second key's lock while it holds one, so the shared locks cannot cause a deadlock."""
+        Keys with the same first two digits share a lock. A thread must never hold the locks of two keys, because two
+        such threads could wait for each other."""
         return self._entering(locked(self.root / "locks" / key[:2], whom=_maker))
 
     def busy(self) -> AbstractContextManager[None]:
-        """Hold the machine's lock in shared mode, for CPU-intensive work except measuring (`MachineLock`)."""
+        """Share the machine's lock, for CPU-intensive work except measuring. See `MachineLock`."""
         return self._entering(self._machine.busy())
 
     def quiet(self) -> AbstractContextManager[None]:
-        """Hold the machine's lock exclusively, for measuring; see `MachineLock`."""
+        """Hold the machine's lock alone, for measuring. See `MachineLock`."""
         return self._entering(self._machine.quiet())
 
     @cached_property
@@ -207,7 +204,7 @@ class Store:
 
     @cached_property
     def claims(self) -> Claims:
-        """The locks on keys of measurements; a run holds a key's lock from the first block to the last."""
+        """The locks on keys of measurements. A run holds the lock of a key during the whole measurement."""
         with self.writing():
             return Claims(self.root / "locks" / "measuring")
 
@@ -215,14 +212,14 @@ class Store:
     def users(self) -> Users:
         """The lock that protects objects from `doit store clean`.
 
-        A run that makes, verifies or measures takes the lock in shared mode before it looks up records, and holds it
-        until the run ends. Meanwhile no object is removed, even if no record refers to the object yet."""
+        A run that makes, verifies or measures shares the lock from its first lookup of a record until its end.
+        Meanwhile no object is removed, even without a record."""
         with self.writing():
             return Users(self.root / "locks" / "users")
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Turn an OSError in the body into a StoreError, which ends the run instead of failing one case."""
+        """Convert an OSError in the body to a StoreError, which ends the run instead of failing one case."""
         try:
             yield
         except OSError as error:
@@ -230,7 +227,7 @@ class Store:
 
     @contextmanager
     def _entering(self, context: AbstractContextManager[T]) -> Iterator[T]:
-        """Enter a context. An OSError on entering becomes a StoreError; an OSError in the body does not."""
+        """Convert an OSError on entering `context` to a StoreError. An OSError in the body stays."""
         with ExitStack() as stack:
             with self.writing():
                 entered = stack.enter_context(context)
@@ -238,9 +235,7 @@ class Store:
 
 
 def _maker(lock: int) -> str | None:
-    """Return a line that names the process which holds a key's lock; None if only this process holds it.
-
-    `lock` is the open descriptor of the lock file."""
+    """Describe the process that holds a key's lock. `lock` is the open descriptor of the lock file."""
     if (found := others(lock)) is None:
         return None
     whom = holders.named(found[0].process) if found else holders.UNSEEN
@@ -248,7 +243,6 @@ def _maker(lock: int) -> str | None:
 
 
 def _refuse_network(root: Path) -> None:
-    """Raise a StoreError if the store is on a network file system, before anything is written there."""
     if (mount := network_mount(root)) is not None:
         raise StoreError(
             "the store lies on a network file system",
@@ -258,13 +252,13 @@ def _refuse_network(root: Path) -> None:
 
 
 def network_mount(root: Path) -> str | None:
-    """Return `MOUNT POINT (TYPE)` of the network file system that a path is on; None if it is local."""
+    """Return `MOUNT POINT (TYPE)` of the network file system that contains `root`. None for a local disk."""
     mount, kind = filesystem(root.resolve(), Path("/proc/self/mounts").read_bytes())
     return f"{mount} ({kind})" if kind in _NETWORK else None
 
 
 def filesystem(path: Path, mounts: bytes) -> tuple[Path, str]:
-    """Return (mount point, type) of the file system that contains an absolute path.
+    """Return (mount point, type) of the file system that contains the absolute `path`.
 
     `mounts` is the content of /proc/self/mounts."""
     found = Path("/"), ""
