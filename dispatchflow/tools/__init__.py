@@ -1,1 +1,1 @@
-"""Processes, toolchains, devices and this machine."""
+"""Start processes, find toolchains and devices, and read facts about this machine."""

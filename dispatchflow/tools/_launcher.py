@@ -1,24 +1,22 @@
-"""A small process that starts the tools; run as a script, it imports only the standard library.
+"""A small process that starts the tools. It is a script that imports only the standard library.
 
-dispatchflow does not start tools by subprocess directly, for three reasons:
+dispatchflow does not start tools itself, for three reasons:
 - The launcher has one thread. Therefore a forked child may safely call setrlimit and prctl before exec.
-- The launcher is small. A forked child's `ru_maxrss` begins with the value of its parent, so a child of dispatchflow's
-  large process would report the peak memory of dispatchflow.
+- The launcher is small. The `ru_maxrss` of a forked child begins with the value of its parent.
 - When dispatchflow ends, the launcher's stdin closes, and the launcher kills the tool's process group.
 
-The launcher reads a tool's output from pipes and keeps a limited part of it, so that a tool that never stops printing
-fills neither disk nor memory.
+The launcher keeps a limited part of a tool's output. A tool that never stops printing fills neither disk nor memory.
 
-Requests are JSON objects on stdin, one per line; the replies on stdout have the same form. A request has the fields of
-`processes.Command`:
+Requests are JSON objects on stdin, one per line. The replies on stdout have the same form. A request has the fields
+of `processes.Command`:
 
   {argv, env, cwd, stdin, stdout, stderr, output_limit_bytes, time_limit_s, memory_limit_bytes, cpus, count_waits}
 
-A reply is one of these:
+A reply is one of three objects:
 
   {code, timed_out, wall_s, cpu_s, peak_bytes, waited_s}: the tool ended, or was killed at its time limit
   {error}: the tool could not be started
-  {error, errno, file}: its output could not be written
+  {error, errno, file}: the tool's output could not be written
 """
 
 import ctypes
@@ -45,7 +43,7 @@ class _Printed:
         self.tail, self.dropped, self.error = bytearray(), 0, None
 
     def read(self):
-        """Read everything that is in the pipe; return False at the end of file."""
+        """Return False at the end of file."""
         try:
             piece = os.read(self.pipe, 1 << 20)
         except BlockingIOError:
@@ -79,7 +77,6 @@ class _Printed:
 
 
 def _child(request, outputs, report):
-    """Replace the forked child by the tool (exec); write a failure's reason to the pipe `report`."""
     try:
         os.setpgid(0, 0)  # not setsid: the session identifies the processes to end when this launcher is killed
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -105,16 +102,16 @@ def _child(request, outputs, report):
 
 
 class _Waits:
-    """Measures how long the threads of a tool waited for a CPU because other processes used it."""
+    """Measures how long a tool's threads waited for a CPU because other processes used the CPU."""
 
     def __init__(self, cpus):
         self.cpus, self.threads = cpus, {}
         self.begin_s, self.idle_s = time.monotonic(), self._idle_s()
 
     def read(self, pid):
-        """Record how long each thread of the process `pid` ran, and how long it waited for a CPU, in ns.
+        """Record the times of all threads of the process `pid`, in ns.
 
-        This is read whenever the tool prints, because the kernel forgets the times of ended threads."""
+        The kernel forgets the times of ended threads. Therefore this function is called whenever the tool prints."""
         for thread in os.listdir(f"/proc/{pid}/task"):
             try:
                 with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as numbers:
@@ -124,26 +121,25 @@ class _Waits:
                 pass
 
     def seconds(self, cpu_s):
-        """Return the longest wait of any thread for a CPU, in s; None if unknown.
-
-        A thread that hardly runs delays nothing: its wait counts as at most ten times its running time. Threads of the
-        tool also wait for each other. Therefore the result is at most the time that other processes used the tool's
-        CPUs. That is the elapsed time of all CPUs, less idle time and the tool's CPU time `cpu_s`."""
+        """Return the longest wait of any thread for a CPU, in s. None if unknown."""
         idle_s = self._idle_s()
         if not self.threads or self.idle_s is None or idle_s is None:
             return None
+        # A thread that hardly runs delays nothing: its wait counts as at most ten times its running time.
         waited_s = max(min(10 * ran, waited) for ran, waited in self.threads.values()) / 1e9
         if len(self.cpus) == 1:
             return waited_s
         count, tick_s = len(self.cpus), 1 / os.sysconf("SC_CLK_TCK")
+        # Threads of the tool also wait for each other. Only the time that other processes used the CPUs counts.
         others_s = count * (time.monotonic() - self.begin_s) - (idle_s - self.idle_s) - cpu_s
         return max(0.0, min(waited_s, others_s - tick_s * (1 + count**0.5)))
 
     def _idle_s(self):
-        """Return the time since boot, in s, that the tool's CPUs were idle, summed over them; None if unknown."""
+        """Return the idle time of the tool's CPUs since boot, in s, summed over the CPUs. None if unknown."""
         try:
             with open("/proc/stat") as stat:
                 lines = {words[0]: words for words in map(str.split, stat) if words[0].startswith("cpu")}
+            # The fields are idle, iowait and steal.
             ticks = sum(int(lines[f"cpu{cpu}"][field]) for cpu in self.cpus for field in (4, 5, 8))
         except (OSError, KeyError, IndexError, ValueError):
             return None
@@ -160,7 +156,7 @@ def _kill_group(pid):
 def _kill_rest():
     """Kill the processes that the tool left outside its process group.
 
-    These orphans have become children of this process, because it is a subreaper (see `main`)."""
+    Such orphans become children of this process, because it is a subreaper (see `main`)."""
     while True:
         try:
             with open(f"/proc/self/task/{os.getpid()}/children") as listed:

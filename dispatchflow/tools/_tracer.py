@@ -1,17 +1,19 @@
-"""Run a program and the capture of its trace side by side, until both have ended; run as a script.
+"""Run a program and the capture of its trace side by side, as a script.
 
-Both are in the process group of this script, so that one signal ends all. The only argument is JSON:
+The program and the capture are in the process group of this script, so that one signal ends all. The only argument
+is JSON:
 
   {program, capture, variables, log, facts, grace_s}
 
-`program` and `capture` are command lines. `variables` are added to the program's environment. The output of the capture
-is written to the file `log`. When both have ended, {program, capture, attached} is written to the file `facts`: the
-exit codes of both processes, null for a process that this script killed, and whether the capture found the program.
+`program` and `capture` are command lines. `variables` are added to the program's environment. The output of the
+capture is written to the file `log`. At the end, {program, capture, attached} is written to the file `facts`.
+`program` and `capture` are exit codes there, or null for a killed process. `attached` says whether the capture found
+the program.
 
-At its end the program waits until the capture has read the whole trace. It would wait forever if the capture has
-failed, and the capture would wait forever for a program that never connects to it. Therefore, when one process has
-ended, the other one is killed `grace_s` seconds later. A capture that has found the program is not killed, because it
-may still write its file."""
+The program waits at its end for the capture, and the capture waits for the program. Each would wait forever for a
+process that has failed. Therefore, `grace_s` seconds after one process has ended, the other process is killed. A
+capture that has found the program is not killed, because it may still write its file.
+"""
 
 import json
 import os
@@ -29,7 +31,7 @@ def _attached(log):
 
 
 def _ended(process, limit):
-    """Wait for a process and return its exit code; at the time `limit()`, kill it and return None."""
+    """Return the exit code of `process`. At the time `limit()`, kill the process and return None."""
     while process.poll() is None:
         if time.monotonic() > limit():
             process.kill()

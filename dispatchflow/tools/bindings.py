@@ -21,16 +21,17 @@ HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """A Python interpreter, and the directory from which it imports iree.compiler."""
+    """A Python interpreter, and the directory from which the interpreter imports iree.compiler."""
 
     python: str
     folder: str
 
 
 def bindings_of(toolchain: Toolchain) -> Bindings:
-    """Return the Python bindings that belong to this toolchain's compiler.
+    """Return the Python bindings of the toolchain's compiler, with an interpreter that can import them.
 
-    Bindings in a Python environment need the environment's interpreter. Others use the interpreter of this process.
+    Bindings in a Python environment need the environment's interpreter. For other bindings, the interpreter of this
+    process is used.
 
     Raises:
         OSError: the toolchain has no bindings.
@@ -43,8 +44,8 @@ def bindings_of(toolchain: Toolchain) -> Bindings:
 
 
 def _python_of(place: Path) -> str:
-    """Return the interpreter of the Python environment whose site-packages is `place`.
+    """Return the interpreter of the Python environment with the site-packages `place`.
 
-    For any other `place`, the result is the interpreter of this process."""
+    For any other `place`, return the interpreter of this process."""
     root, python = place.parent.parent.parent, place.parent.parent.parent / "bin" / place.parent.name
     return os.fspath(python) if root != Path(sys.prefix) and os.access(python, os.X_OK) else sys.executable

@@ -1,7 +1,8 @@
-"""Read the limits on CPU time and memory that this process's control group and its parent groups have.
+"""Read the CPU and memory limits of this process's control group and of the group's parents.
 
-Both versions of cgroups(7) are read: v2 (`cpu.max`, `memory.max`) and v1 (`cpu.cfs_quota_us` and `cpu.cfs_period_us`,
-`memory.limit_in_bytes`). The argument `root` is the directory that contains `proc` and `sys`."""
+The limits of both versions of cgroups(7) are read. The argument `root` is the directory that contains `proc` and
+`sys`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _ROOT = Path("/")
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A limit on CPU time: `quota_us` microseconds in each period."""
+    """A limit on CPU time: `quota_us` microseconds in each period of `period_us` microseconds."""
 
     quota_us: int
     period_us: int
@@ -30,7 +31,7 @@ class Quota:
 
 
 def cpu_quota(root: Path = _ROOT) -> Quota | None:
-    """Return the tightest CPU quota; None if there is no limit."""
+    """Return the smallest CPU quota of all groups. None if there is no limit."""
     found = []
     for folder in _folders("cpu", root):
         words = _words(folder / "cpu.max") or [
@@ -43,9 +44,9 @@ def cpu_quota(root: Path = _ROOT) -> Quota | None:
 
 
 def memory_bytes(root: Path = _ROOT) -> int | None:
-    """Return the tightest memory limit; None if there is none.
+    """Return the smallest memory limit of all groups. None if there is no limit.
 
-    Version 1 writes "no limit" as a number larger than any memory."""
+    Version 1 of cgroups reports a number larger than any memory if there is no limit."""
     words = [
         word
         for folder in _folders("memory", root)
@@ -63,9 +64,7 @@ def _words(path: Path) -> list[str]:
 
 
 def _folders(controller: str, root: Path) -> Iterator[Path]:
-    """Yield the directories of this process's control group and its parents, up to the mount point.
-
-    `controller` is `cpu` or `memory`. It may be in version 1 or 2 of cgroups; both are searched."""
+    """Yield the directories of this process's control group and of the group's parents."""
     mounts = list(_mounts(root, controller))
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)

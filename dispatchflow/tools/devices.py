@@ -34,10 +34,10 @@ _IDENTITY = ("name", "api", "vendor_id", "device_id", "driver", "driver_info", "
 
 
 def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: Store, limits: Limits) -> Device:
-    """Return the device that runs a target's code; on a CPU, it has `threads` threads.
+    """Return the device that runs code for `target`.
 
-    Without `threads`, a CPU has `machine.workers()` threads. They run on the last cores, because the first cores serve
-    most interrupts. A GPU ignores `threads`.
+    A CPU runs `threads` threads, or `machine.workers()` threads if `threads` is None. The threads run on the last
+    cores, because the first cores serve most interrupts. A GPU ignores `threads`.
 
     Raises:
         ValueError: `threads` is larger than the number of cores.
@@ -68,9 +68,10 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
 
 
 def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
-    """Return the CPU name and features with which this toolchain compiles for `llvm-cpu`.
+    """Return the CPU name and features with which the toolchain compiles for this machine.
 
-    Absent features (`-avx512f`) are left out: LLVM releases add such features, and each would change all keys.
+    Absent features such as `-avx512f` are left out. A new release of LLVM adds such features, which would change all
+    keys.
 
     Raises:
         ToolchainError: the compiler reports no CPU, or no CPU in `cpu_features.LEVELS` fits this machine.
@@ -108,9 +109,9 @@ def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
 
 
 def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits) -> list[str]:
-    """Return the features (`+avx`, …) of a target's CPU, as the compiler reports them; empty for a GPU.
+    """Return the features of the target's CPU that the compiler reports, such as `+avx`. Empty for a GPU.
 
-    The compiler runs once for each toolchain and CPU to find them out.
+    The store keeps the result.
 
     Raises:
         ToolchainError: the compiler does not know this CPU or GPU.
@@ -129,19 +130,14 @@ def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits)
 
 
 def _remember(store: Store, name: str, value: str) -> None:
-    """Record a value in the store, unless the disk is full."""
-    with suppress(StoreError):
+    with suppress(StoreError):  # the disk is full
         store.records.remember(name, value)
 
 
 def _configured(
     store: Store, flags: Sequence[str], problem: str, toolchain: Toolchain, limits: Limits, hint: str = _OTHER
 ) -> str:
-    """Compile a trivial module; return the output, which has the target's CPU and features.
-
-    Raises:
-        ToolchainError: the compiler fails; the error has `problem` and `hint`.
-    """
+    """Compile a trivial module with `flags`. The result contains the target's CPU and features."""
     with store.busy():
         argv = (toolchain.compiler, "-", *flags, "-o", "-")
         command = processes.Command(
@@ -156,7 +152,7 @@ def _configured(
 
 
 def detect(driver: str, tool: str, limits: Limits) -> Device:
-    """Return the driver's first device; if it has none, a device whose `absent` says why.
+    """Return the first device of `driver`. If there is none, `Device.absent` of the result says why.
 
     `tool` is the path of iree-run-module."""
     argv = (tool, f"--dump_devices={driver}")
@@ -180,10 +176,9 @@ _BUILDS = {"cuda": "proc/driver/nvidia/version", "hip": "sys/module/amdgpu/versi
 
 
 def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
-    """Return `driver_build` → version of a GPU driver's kernel module; empty if the version is unknown.
+    """Return `{"driver_build": VERSION}` for the kernel module of a GPU driver. Empty if unknown.
 
-    The part of the driver that compiles PTX changes together with the kernel module. Vulkan drivers report their
-    versions themselves."""
+    The part of the driver that compiles PTX changes together with the kernel module."""
     if driver not in _BUILDS:
         return {}
     try:
@@ -194,7 +189,9 @@ def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
 
 
 def parse(text: str) -> tuple[str | None, dict[str, Any]]:
-    """Parse the output of `--dump_devices`: (URI, identity) of the first device; (None, {}) for none."""
+    """Return (URI, identity) of the first device in the output of `--dump_devices`.
+
+    The result is `(None, {})` if there is no device."""
     begin = re.search(r"--device=(\S+)", text)
     if begin is None:
         return None, {}
@@ -208,10 +205,9 @@ def parse(text: str) -> tuple[str | None, dict[str, Any]]:
 
 
 def architecture(text: str) -> str:
-    """Return the architecture of the first GPU in the output of `--dump_devices`; empty if not printed.
+    """Return the architecture of the first GPU in the output of `--dump_devices`.
 
-    AMD's GPUs print `gpu-arch-name: gfx942:sramecc+` and a `gpu-compute-capability`; NVIDIA's print only the latter,
-    `gpu-compute-capability: 9.0`."""
+    Examples are `gfx942` for AMD and `sm_90` for NVIDIA. The result is empty if no architecture is printed."""
     first = re.split(r"--device=", text, maxsplit=2)[1]
     if name := re.search(r"^- gpu-arch-name: (gfx\w+)", first, re.MULTILINE):
         return name[1]
@@ -220,7 +216,6 @@ def architecture(text: str) -> str:
 
 
 def _reason(errors: str) -> str | None:
-    """Return the driver's message without its source location; None if stderr is empty."""
-    match = re.search(r"\.c(?:c|pp)?:\d+: ([^\n]+)", errors)
+    match = re.search(r"\.c(?:c|pp)?:\d+: ([^\n]+)", errors)  # the message after its source location
     lines = errors.splitlines()
     return (match[1] if match else lines[-1] if lines else "")[:200].rstrip(": ") or None

@@ -1,4 +1,4 @@
-"""Limits on a tool's time and memory, which the user sets and which are not part of cache keys."""
+"""Limits on a tool's time and memory, which the user sets. A limit is not part of cache keys."""
 
 from __future__ import annotations
 
@@ -25,23 +25,21 @@ _NO_MEMORY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits on the time and memory of a tool's process."""
-
     compile_s: float = 300.0
     run_s: float = 120.0
     """The limit for one call in verification."""
     block_s: float = 300.0
     """The limit for one benchmark process."""
     memory_bytes: int | None = None
-    """The limit on the private writable memory of the process, without mapped code; None for no limit."""
+    """The limit on private writable memory. Mapped code does not count. None for no limit."""
     memory_asked: bool = False
-    """Whether the user set the memory limit; if False, a limit is the size of the machine's memory."""
+    """Whether the user set `memory_bytes`. If False, a limit is the size of the machine's memory."""
 
     def hit(self, time_limit: str, timed_out: bool, stderr: str) -> LimitHit | None:
-        """Return the limit that made a tool fail, or may have made it fail; None if no limit did.
+        """Return the limit that made a tool fail, or may have made it fail. None if no limit did.
 
-        `time_limit` is the name of the time limit, such as `run_limit`. A lack of memory has many symptoms. Therefore
-        every failure under a memory limit is reported as possibly caused by the limit."""
+        `time_limit` is the name of the time limit, such as `run_limit`. If the user set a memory limit, any failure
+        may be its effect: a lack of memory has many symptoms."""
         if timed_out:
             return LimitHit(time_limit, self.value(time_limit))
         if self.memory_bytes is None:
@@ -50,14 +48,14 @@ class Limits:
         return LimitHit("memory_limit", self.memory_bytes, said) if said or self.memory_asked else None
 
     def failure(self, time_limit: str, outcome: Outcome, stderr: str) -> str | None:
-        """Return the reason why a tool failed, with the limit that may be the cause; None if it succeeded."""
+        """Return why a tool failed, with the limit that may be the cause. None if the tool succeeded."""
         if outcome.failure is None:
             return None
         hit = self.hit(time_limit, outcome.timed_out, stderr)
         return hit.reason(outcome.failure) if hit else outcome.failure
 
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
-        """Return why a failed action is repeated, `failed at run_limit=10s, now 20s`; None if it is not.
+        """Return why a failed action runs again, such as `failed at run_limit=10, now 20`. None if not.
 
         `recorded` is (name, value) of the limit that may have caused the failure, or None."""
         if recorded is None:
@@ -69,7 +67,7 @@ class Limits:
         return f"failed at {name}={shown(name, value)}, now {shown(name, now)}"
 
     def value(self, name: str) -> Any:
-        """Return the limit with a setting's name, such as `run_limit`, in s or bytes; None for no limit."""
+        """Return the limit `name`, such as `run_limit`, in s or bytes. None for no limit."""
         return getattr(self, _FIELDS[name])
 
 
@@ -78,7 +76,7 @@ DEFAULT = Limits()
 
 @dataclass(frozen=True, slots=True)
 class LimitHit:
-    """A limit that made a tool fail: the setting's name, and its value in s or bytes."""
+    """A limit that made a tool fail. `value` is in s or bytes."""
 
     name: str
     value: float
@@ -86,17 +84,17 @@ class LimitHit:
     """False if the tool may have failed for another reason."""
 
     def reason(self, otherwise: str | None) -> str:
-        """Return the reason for a failure, with the limit.
+        """Return a text with the limit as the reason for a failure.
 
-        `otherwise` is the failure as the process shows it, such as `exit code 1`. It is included if the limit may not
-        be the cause."""
+        `otherwise` is the failure of the process, such as `exit code 1`. The text contains `otherwise` if the limit
+        may not be the cause."""
         what = "ran out of memory at" if self.name == "memory_limit" else "took longer than"
         what = what if self.certain else f"{otherwise}, under"
         return f"{what} {self.name}={shown(self.name, self.value)}; a higher {self.name} tries again"
 
 
 def shown(name: str, value: float | None) -> str:
-    """Return a limit as the command line has it, such as `8GiB`; a long number is rounded."""
+    """Return a limit as the command line spells it, such as `8GiB`. A long number is rounded."""
     if value is None:
         return "none"
     if name != "memory_limit":
@@ -109,7 +107,7 @@ def seconds(text: str) -> float:
     """Parse a time limit in s.
 
     Raises:
-        ValueError: the text is no number, or the number is 0, negative or too large.
+        ValueError: `text` is not a number above 0, or the number is too large.
     """
     try:
         value = float(text)
@@ -124,7 +122,7 @@ def percent(text: str) -> float:
     """Parse a percentage: `5%` → 0.05.
 
     Raises:
-        ValueError: the text is no percentage above 0% and at most 100%.
+        ValueError: `text` is not a percentage above 0% and at most 100%.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)%", text, re.ASCII)
     if match is None or not 0 < (value := float(match[1])) <= 100:
@@ -136,7 +134,7 @@ def memory(text: str) -> int | None:
     """Parse a memory limit: `8GiB` → bytes, `none` → None.
 
     Raises:
-        ValueError: the text is no size, or the size is too large.
+        ValueError: `text` is not a size, or the size is 0 or too large.
     """
     if text == "none":
         return None
@@ -153,7 +151,7 @@ def size(text: str) -> int:
     """Parse a size: `500MB`, `2GiB` → bytes.
 
     Raises:
-        ValueError: the text is not a number with a unit.
+        ValueError: `text` is not a number with a unit.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([KMGT])(i?)B|B)", text)
     if match is None:

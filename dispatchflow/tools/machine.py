@@ -31,7 +31,9 @@ def cpu() -> Cpu:
 
 
 def described(text: str, number: int) -> Cpu:
-    """Parse the entry of logical CPU `number` in /proc/cpuinfo; the first entry if it is missing."""
+    """Return the CPU `number` in `text`, the content of /proc/cpuinfo.
+
+    If the entry of this CPU is missing, the first entry is used."""
     blocks = text.split("\n\n")
     block = next((b for b in blocks if re.search(rf"^processor\s*:\s*{number}$", b, re.MULTILINE)), blocks[0])
     fields: dict[str, str] = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.*)$", block, re.MULTILINE))
@@ -48,16 +50,16 @@ _IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 @lru_cache(maxsize=1)
 def identity() -> str:
-    """Return a digest of the machine's id and host name; times are reused only with the same digest.
+    """Return a digest of the machine's id and host name. Times are reused only with the same digest.
 
-    Machines made from one image often have the same id."""
+    The id alone is not enough, because machines made from one image often have the same id."""
     ids = [path.read_text().strip() for path in _IDS if path.is_file()]
     # machine-id(5): the id itself must not be exposed.
     return digest_of("\n".join(["dispatchflow", *ids[:1], os.uname().nodename]).encode())
 
 
 def hypervisor() -> str | None:
-    """Return the hypervisor, such as `KVM`; `unknown` if it has no name, None on a physical machine."""
+    """Return the name of the hypervisor, such as `KVM`, or `unknown`. None on a physical machine."""
     if "hypervisor" not in cpu().flags.split():
         return None
     for path in (Path("/sys/hypervisor/type"), Path("/sys/class/dmi/id/sys_vendor")):
@@ -74,7 +76,9 @@ def cores() -> tuple[int, ...]:
 
 
 def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
-    """Return the result of `cores` for these logical CPUs; `root` replaces `/`."""
+    """Return one of the `allowed` logical CPUs for each physical core, the fastest cores last.
+
+    `root` replaces `/`."""
     firsts: dict[str, int] = {}
     for number in sorted(allowed):
         siblings = root / f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
@@ -84,9 +88,10 @@ def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
 
 
 def reported(cores: Sequence[int], root: Path = Path("/")) -> int:
-    """Return the logical CPU whose model and clock stand for the machine.
+    """Return the logical CPU whose model and clock are recorded for the machine.
 
-    With several kinds of cores it is the last of `cores`, on which a single thread runs; otherwise it is CPU 0."""
+    With several kinds of cores, the result is the last of `cores`, on which a single thread runs. Otherwise the
+    result is CPU 0."""
     return cores[-1] if len(set(map(_speeds(root), cores))) > 1 else 0
 
 
@@ -94,7 +99,7 @@ _SLOWEST_FIRST = ("cpu_lowpower", "cpu_atom", "cpu_core")
 
 
 def _speeds(root: Path) -> Callable[[int], int]:
-    """Return a function from a logical CPU to the rank of its speed; 0 if all cores are alike."""
+    """Return a function that ranks the speed of a logical CPU. The rank is 0 if all cores are alike."""
     kinds: dict[int, int] = {}
     for speed, kind in enumerate(_SLOWEST_FIRST):
         with suppress(OSError):
@@ -111,13 +116,13 @@ def _speeds(root: Path) -> Callable[[int], int]:
 
 
 def workers() -> int:
-    """Return how many threads can run at the same time: one on each core, but no more than the CPU quota."""
+    """Return the number of cores, or the CPU quota if the quota is smaller."""
     quota = control_groups.cpu_quota()
     return len(cores()) if quota is None else min(len(cores()), max(1, int(quota.cpus)))
 
 
 def memory_bytes() -> int:
-    """Return the size of the machine's memory, or the container's limit if that is lower."""
+    """Return the size of the machine's memory, or the container's limit if the limit is lower."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = control_groups.memory_bytes()
     return physical if limit is None else min(physical, limit)
@@ -130,7 +135,7 @@ def last_level_cache_bytes() -> int | None:
 
 
 def conditions() -> dict[str, Any]:
-    """Return conditions that may influence a measurement: name, such as `governor` or `load_1m`, → value."""
+    """Return the conditions that may influence a measurement, such as `governor` and `load_1m`."""
     core = f"cpu{reported(cores())}"
     found: dict[str, Any] = {
         "machine": identity(),

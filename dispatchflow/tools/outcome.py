@@ -1,4 +1,4 @@
-"""The end of a process, and the time and memory that it used."""
+"""The result of running a process."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ class Outcome:
     """The end of a process, and the time and memory that it used."""
 
     code: int
-    """The exit code; minus the signal's number if a signal ended the process."""
+    """The exit code. If a signal ended the process, minus the signal's number."""
     timed_out: bool
     wall_s: float
     cpu_s: float
     peak_bytes: int
     """The maximum resident size of the process and its children, in bytes."""
     waited_s: float | None = None
-    """The longest time that one of its threads waited for a CPU that other processes used.
+    """The longest time that one thread waited for a CPU that other processes used.
 
-    None if the time was not requested, or if the kernel does not report it."""
+    None if the time was not requested, or if the kernel does not report the time."""
 
     @property
     def failure(self) -> str | None:
-        """The reason why the process failed; None if it succeeded."""
+        """The reason why the process failed. None if the process succeeded."""
         if self.timed_out:
             return f"took longer than {self.wall_s:.0f} s"
         if self.code < 0:
@@ -38,7 +38,7 @@ class Outcome:
 
     @property
     def repeatable(self) -> bool:
-        """Whether a failure would occur again in the next run.
+        """Whether a failure would happen again in the next run.
 
         A SIGKILL before the time limit comes from outside, for example from the kernel when memory is full."""
         return self.timed_out or self.code != -9

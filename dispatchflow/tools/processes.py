@@ -1,4 +1,4 @@
-"""Run the tools, without a shell and with limits on time and memory; their output goes to files."""
+"""Run tools without a shell and with limits on time and memory. Their output goes to files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ANSWER_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command to run; stdin, stdout and stderr are paths, absolute or relative to `cwd`."""
+    """A command to run. `stdin`, `stdout` and `stderr` are paths, absolute or relative to `cwd`."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -34,13 +34,11 @@ class Command:
     time_limit_s: float = 600.0
     memory_limit_bytes: int | None = None
     output_limit_bytes: int = 32 << 20
-    """The limit on each of stdout and stderr; the middle of longer output is left out."""
+    """The limit on each of stdout and stderr. The middle of longer output is left out."""
     cpus: tuple[int, ...] = ()
-    """The CPUs that the process may use; empty for all."""
+    """The CPUs that the process may use. Empty for all CPUs."""
     count_waits: bool = False
-    """Whether to measure how long the process's threads wait for a CPU, as `Outcome.waited_s`.
-
-    The wait is read whenever the process prints."""
+    """Whether to measure `Outcome.waited_s`. The wait is read whenever the process prints."""
 
 
 class _Local(threading.local):
@@ -51,9 +49,9 @@ _local = _Local()
 
 
 def run(command: Command) -> Outcome:
-    """Run a command until it ends or reaches its time limit.
+    """Run `command` until it ends or reaches its time limit.
 
-    Commands are started by a launcher process (`_launcher.py`); each thread starts a launcher on first use.
+    Each thread has its own launcher process, which starts the commands (`_launcher.py`).
 
     Raises:
         OSError: the program could not be started, or its output could not be written.
@@ -104,9 +102,9 @@ def _end_session(session: int) -> None:
 
 
 def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
-    """Run a command for its output; return (outcome, stdout, shortened stderr).
+    """Run `command` and return (outcome, stdout, shortened stderr).
 
-    Terminal escape sequences are removed. The output goes to memory, because a full disk would truncate it.
+    Terminal escape sequences are removed. The output goes to memory, because a full disk would truncate a file.
 
     Raises:
         OSError: the program could not be started.
@@ -126,7 +124,7 @@ def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
 
 
 def shortened(path: Path, limit: int = _SHOWN_BYTES) -> str:
-    """Return the beginning and the end of a tool's output file; empty if the file is missing."""
+    """Return the beginning and the end of a tool's output file. Empty if the file is missing."""
     return _short(path.read_bytes().decode(errors="replace"), limit) if path.exists() else ""
 
 
@@ -139,12 +137,12 @@ def _short(text: str, limit: int) -> str:
 
 
 def spelled(variables: Mapping[str, str]) -> str:
-    """Return shell text that sets variables, `A=1 B='x y'`."""
+    """Return shell text that sets `variables`, such as `A=1 B='x y'`."""
     return " ".join(f"{name}={quoted([value])}" for name, value in variables.items())
 
 
 def quoted(argv: Sequence[str]) -> str:
-    """Return a command line as one line of shell text."""
+    """Return `argv` as one line of shell text."""
     import shlex  # only for messages
 
     return shlex.join(argv)

@@ -1,6 +1,4 @@
-"""Fetch a released toolchain on first use: files in its two wheels are unpacked into the store.
-
-Later runs need no network."""
+"""Fetch a released toolchain on first use, and keep its files in the store."""
 
 from __future__ import annotations
 
@@ -30,9 +28,9 @@ _SAY_EVERY_S = 5.0
 
 
 def is_version(word: str) -> bool:
-    """Return whether a word is the version of a release, as the package index writes it.
+    """Return whether `word` is a version as the package index writes it, such as `3.12.0`.
 
-    Leading zeros are refused: 03.9 would get a second directory for the release 3.9."""
+    A leading zero is refused, because `03.9` would get a second directory for the release 3.9."""
     return re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){1,2}(rc\d+)?", word) is not None
 
 
@@ -41,12 +39,11 @@ def folder(store: Store) -> Path:
 
 
 def fetched_versions(store: Store) -> list[str]:
-    """Return the versions of the fetched releases, as `iree=` takes them."""
     return sorted(path.name for path in folder(store).glob("*") if is_version(path.name))
 
 
 def fetch(store: Store, version: str, say: Callable[[str], None]) -> Path:
-    """Return the directory that contains the release's `iree/`; fetch the release if it is missing.
+    """Return the directory that contains the release's `iree/`. A missing release is fetched first.
 
     `say` is called with each line that reports the progress.
 
@@ -86,12 +83,12 @@ def fetch(store: Store, version: str, say: Callable[[str], None]) -> Path:
 
 
 def _is_dated(version: str) -> bool:
-    """Return whether a version is a date, as all versions were until November 2024."""
+    """Return whether `version` is a date. All versions were dates until November 2024."""
     return int(version.split(".")[0]) > 9999
 
 
 def _place(store: Store, version: str) -> Path:
-    """Return the directory of a release; the version 3.12 means 3.12.0, as for pip."""
+    # The version 3.12 means 3.12.0, as for pip.
     short = re.fullmatch(r"\d+\.\d+", version) and not _is_dated(version)
     return folder(store) / (f"{version}.0" if short else version)
 
@@ -132,9 +129,7 @@ def _progress(scratch: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def _fetch_error(requirements: list[str], failure: str, stderr: str) -> ToolchainError:
-    """Return the error for a failed download, with the cause that pip's messages show.
-
-    pip ends with the same message for a missing release and for a missing network."""
+    # pip ends with the same message for a missing release and for a missing network.
     facts: dict[str, object] = {"wanted": ", ".join(requirements)}
     lines = [line for line in stderr.splitlines() if line.strip()]
     if broken := [line for line in lines if "connection broken by" in line]:
@@ -151,17 +146,15 @@ def _fetch_error(requirements: list[str], failure: str, stderr: str) -> Toolchai
 
 
 def _record(place: Path) -> None:
-    """Record the digests of the fetched files, so that later damage or edits are noticed."""
     files = sorted(path for path in place.rglob("*") if path.is_file())
     digests = {path.relative_to(place).as_posix(): digest_file(path) for path in files}
     (place / _RECORD).write_text(json.dumps(digests, indent=1))
 
 
 def edited(store: Store, version: str) -> list[str]:
-    """Return `FILE differs` or `FILE is missing` for each file of a fetched release that has changed.
+    """Return `FILE differs` or `FILE is missing` for each changed file of a fetched release.
 
-    All files are read. A release without recorded digests, which an older version of dispatchflow fetched, counts as
-    unchanged."""
+    All files are read. A release without recorded digests counts as unchanged."""
     place = _place(store, version)
     try:
         known: dict[str, str] = json.loads((place / _RECORD).read_text())
@@ -174,7 +167,7 @@ def edited(store: Store, version: str) -> list[str]:
 
 
 def warning(version: str, found: Sequence[str]) -> str:
-    """Return the warning for a release in which `edited` found changed files."""
+    """Return the warning about the files in `found`, the result of `edited`."""
     files = ", ".join(found[:3]) + (f", and {len(found) - 3} more" if len(found) > 3 else "")
     return f"iree={version} is damaged or was edited: {files}; to fetch it again: doit toolchains remove={version}"
 

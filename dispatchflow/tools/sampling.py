@@ -10,7 +10,7 @@ from dispatchflow.errors import ToolError
 
 _LEVEL = Path("/proc/sys/kernel/perf_event_paranoid")
 _ENOUGH = ("-1", "0", "1", "2")
-"""The levels at which each user may sample the user's own programs."""
+"""The levels at which users may sample their own programs."""
 _DENIED = ("paranoid", "not permitted", "Permission denied", "No permission", "EACCES", "EPERM", "not supported")
 
 
@@ -30,12 +30,14 @@ def perf() -> str:
 
 
 def objdump() -> str | None:
-    """Return the path of `objdump`, which `perf annotate` also needs; None if it is not installed."""
+    """Return the path of `objdump`, which `perf annotate` needs. None if it is not installed."""
     return shutil.which("objdump")
 
 
 def refused(stderr: str) -> ToolError | None:
-    """Return an error if `perf record` failed because samples are not permitted; None otherwise."""
+    """Return an error if `perf record` failed because samples are not permitted. Otherwise None.
+
+    `stderr` is the output of `perf record`."""
     if not any(word in stderr for word in _DENIED):
         return None
     try:

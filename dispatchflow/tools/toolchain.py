@@ -1,4 +1,4 @@
-"""Find an IREE compiler and the runtime beside it, and compute digests of the files of both."""
+"""Find an IREE compiler and its runtime, and compute digests of their files."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _INSTALL = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-com
 def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables with which the toolchain's tools run.
 
-    If LD_LIBRARY_PATH is set, the toolchain's own directories are put first in it. The loader searches this variable
-    before a program's RUNPATH, so it could otherwise load libraries that the toolchain's digest does not include. If
-    the linker's path has characters that a shell interprets, IREE_LLVM_EMBEDDED_LINKER_PATH is set to the quoted path,
-    because the compiler (3.13 and all earlier releases) passes the path unquoted to a shell."""
+    If LD_LIBRARY_PATH is set, the toolchain's own directories are put first in it. Otherwise the tools could load
+    libraries that the toolchain's digest does not include. If the linker's path needs shell quotes,
+    IREE_LLVM_EMBEDDED_LINKER_PATH is set to the quoted path. The compiler, up to release 3.13, passes the path
+    unquoted to a shell."""
     seen = dict(variables)
     if _LIBRARIES in seen:
         folders = dict.fromkeys(map(os.path.dirname, (toolchain.compiler, os.path.realpath(toolchain.compiler))))
@@ -47,10 +47,10 @@ def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[s
 
 
 def printer_of(toolchain: Toolchain) -> str:
-    """Return the path of the toolchain's iree-opt, which parses the same MLIR as its compiler.
+    """Return the path of the toolchain's iree-opt, which parses the same MLIR as the compiler.
 
     Raises:
-        OSError: iree-opt is missing, as in some build trees. It is not part of the toolchain's identity.
+        OSError: iree-opt is missing, as in some build trees.
     """
     folder = os.path.dirname(toolchain.compiler)
     if not os.path.isfile(path := os.path.join(folder, "iree-opt")):
@@ -59,14 +59,17 @@ def printer_of(toolchain: Toolchain) -> str:
 
 
 def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
-    """Find the toolchain that a word of `iree=` selects.
+    """Find the toolchain that `word` selects. `word` is the value of `iree=` on a command line.
 
-    The word `current` selects this Python environment, and `3.12.0` a release. Any other word is a path of an IREE
-    build tree or of a Python environment. In an environment, the newest Python with IREE is used. `see` is called with
-    each path on which the choice depends, `say` with each line of text that reports a download.
+    Args:
+        word: `current` for this Python environment, a release such as `3.12.0`, or the path of an IREE build tree or
+            of a
+            Python environment.
+        say: a function that is called with each line about a download.
+        see: a function that is called with each path on which the choice depends.
 
     Raises:
-        ToolchainError: the compiler or its runtime is missing, or one of them does not run.
+        ToolchainError: the compiler or the runtime is missing or does not run.
     """
     if word == "current":
         places = [Path(entry) for entry in sys.path if entry]
@@ -101,7 +104,7 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
 
 
 def installed() -> tuple[Path, Path]:
-    """Return (compiler, directory of the runtime's tools) of this Python environment, without a store.
+    """Return (compiler, directory of the runtime's tools) of this Python environment.
 
     Raises:
         ToolchainError: the compiler or the runtime is missing.
@@ -116,7 +119,6 @@ def installed() -> tuple[Path, Path]:
 
 
 def _edited_files(store: Store, version: str, found: Toolchain) -> list[str]:
-    """Return the result of `releases.edited`; the store keeps it until one of the digests changes."""
     name, identity = f"release:{version}", [found.digest, found.runtime_digest]
     if (text := store.records.remembered(name)) and (known := json.loads(text))["identity"] == identity:
         return [str(edit) for edit in known["edits"]]
@@ -126,7 +128,6 @@ def _edited_files(store: Store, version: str, found: Toolchain) -> list[str]:
 
 
 def _version_in(path: Path) -> list[int]:
-    """Return the numbers in a file's name: [3, 12] for `python3.12`."""
     return [int(number) for number in re.findall(r"\d+", path.name)]
 
 
@@ -136,12 +137,12 @@ def _first_present(places: Sequence[Path], names: Sequence[str], see: See) -> Pa
 
 
 def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
-    """Return the toolchain at these paths, with its digests.
+    """Return the toolchain of the program `compiler` and of the runtime's tools in the folder `runtime`.
 
-    `runtime` is the directory of the runtime's tools. The store keeps the result until a file of the toolchain changes.
+    The store keeps the result until a file of the toolchain changes.
 
     Raises:
-        ToolchainError: one of the programs does not run, or the files that the compiler runs cannot be determined.
+        ToolchainError: a program does not run, or the files that the compiler loads cannot be determined.
     """
     known = tuple(field.name for field in fields(Toolchain))
     place: dict[str, Ingredient] = {
@@ -195,11 +196,11 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, lim
 
 
 _IDENTITY = 3
-"""The version of the rule that decides which files enter a toolchain's digests."""
+"""The version of the rule that selects the files for a toolchain's digests."""
 
 
 def runtime_of(store: Store, digest: str) -> str | None:
-    """Return the directory of a runtime that still has this digest; None if the store knows none."""
+    """Return the directory of a runtime that still has this digest. None if the store knows none."""
     for text in store.records.remembered_of("toolchain"):
         known = json.loads(text)
         with contextlib.suppress(OSError):  # it was removed
@@ -213,35 +214,26 @@ def _tools(runtime: Path) -> list[Path]:
 
 
 def _digest(kind: str, files: Iterable[Path]) -> Digest:
-    """Return the digest of the files' names and contents, without their directories."""
     return Digest(key_of(kind, {"files": tuple(sorted({(path.name, digest_file(path)) for path in files}))}))
 
 
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
     """Return one file in each directory that may contain the linker and the platform libraries.
 
-    The first directory is that of `compiler`, which may be a script that starts a compiler in another directory.
-    Therefore the directories of some files in `ran` are added: files with the name of `compiler`, and files that
-    contain the compiler's version text (`_SAID`)."""
+    `compiler` may be a script that starts a compiler in another directory. `ran` has the files that were loaded."""
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 
 
 def _files_beside(compiler: Path) -> list[Path]:
-    """Return the files beside the compiler that it loads only when it needs them; some may not exist."""
+    """Return the files that the compiler loads only when it needs them. Some of the files may not exist."""
     folder, build = compiler.parent, compiler.parent.parent / "lib"
     platform = (folder / "iree_platform_libs").rglob("*")
     return [*folder.glob("libIREECompiler*"), *build.glob("libIREECompiler*"), folder / _LINKER, *platform]
 
 
 def _require_code(compiler: Path, ran: Sequence[Path]) -> None:
-    """Check that the compiler's code is in `compiler`, or in one of `ran`.
-
-    `ran` is the files that were loaded for `--version`. A file with the code contains `IREE compiler version`.
-
-    Raises:
-        ToolchainError: none of the files has the code, or all are scripts.
-    """
+    """Raise ToolchainError unless `compiler` or one of the loaded files `ran` has the compiler's code."""
     files = (compiler, *ran)
     if not any(map(program_files.is_program, files)):
         found = "a script that starts no compiler for --version"
@@ -254,14 +246,13 @@ def _require_code(compiler: Path, ran: Sequence[Path]) -> None:
 
 
 _SAID = b"IREE compiler version"
-"""A text that the compiler prints for `--version`; files without it do not have the compiler's code."""
+"""A text that the compiler prints for `--version`. The file with the compiler's code contains it."""
 
 
 def _version(store: Store, compiler: Path, limits: Limits, scratch: Path) -> tuple[str, str | None]:
-    """Return a pair: the compiler's version, and its revision or None if no revision is printed.
-
-    A release prints `version 3.13.0rc20261016 @ 89ece87b…`, a build tree `version 3.14.0.dev` or `(unknown)`."""
+    """Return (version, revision). The revision is None if the compiler prints none."""
     text = _output(store, compiler, "--version", "compile_limit", limits, scratch)
+    # A release prints `3.13.0rc20261016 @ 89ece87b…`, a build tree `3.14.0.dev` or `(unknown)`.
     if (match := re.search(r"^ *IREE compiler version \(?([^\s)]+)\)?(?: @ (\S+))?$", text, re.MULTILINE)) is None:
         facts = {"program": compiler, "found": text[:400].strip() or "nothing"}
         raise ToolchainError("the compiler does not report its version", facts, "IREE's does: check the program.")
@@ -269,11 +260,7 @@ def _version(store: Store, compiler: Path, limits: Limits, scratch: Path) -> tup
 
 
 def _output(store: Store, program: Path, arguments: str, time_limit: str, limits: Limits, scratch: Path) -> str:
-    """Return the stdout of a program; reports of the files that it loads are written to `scratch`.
-
-    Raises:
-        ToolchainError: the program does not run.
-    """
+    """Return the stdout of `program`. Reports of the files that it loads are written to `scratch`."""
     command = processes.Command(
         (os.fspath(program), *arguments.split()), Path("/"), program_files.output(scratch),
         time_limit_s=limits.value(time_limit), memory_limit_bytes=limits.memory_bytes,

@@ -22,13 +22,13 @@ _LOG, _FACTS = "capture.log", "facts.json"
 _LOCAL = {"TRACY_ONLY_LOCALHOST": "1", "TRACY_ONLY_IPV4": "1"}
 """Variables that keep the program from offering its trace to the network."""
 _WAITS = {"TRACY_NO_EXIT": "1"}
-"""The variable with which a program does not exit before its trace has been captured."""
+"""With this variable, a program does not exit before its trace has been captured."""
 
 _NO_SAMPLES = {"TRACY_NO_SYS_TRACE": "1"}
-"""The variable that turns off Tracy's samples of instructions; the program's own value overrides it.
+"""The variable that turns off Tracy's samples of instructions. The program's own value has priority.
 
-With samples, 9 of 12 runs of a small Python program with IREE 3.13 ended by SIGSEGV before the names of all zones were
-captured; without samples, none of 12 did."""
+With samples, 9 of 12 runs of a small Python program with IREE 3.13 ended by SIGSEGV before the names of all zones
+were captured. Without samples, none of 12 runs did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class TracyRuntime:
 
 
 def runtime_beside(runtime: str | Path) -> TracyRuntime:
-    """Return the instrumented runtime of the release whose ordinary tools are in the folder `runtime`.
+    """Return the instrumented runtime beside `runtime`, the folder of a release's ordinary tools.
 
     Raises:
         ToolError: the release has no instrumented runtime.
@@ -56,7 +56,7 @@ def runtime_beside(runtime: str | Path) -> TracyRuntime:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program to trace; `stdout` and `stderr` are paths, as in `processes.Command`."""
+    """A program to trace. `stdout` and `stderr` are paths, as in `processes.Command`."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -68,8 +68,6 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A traced program, and the file with its trace."""
-
     file: Path
     outcome: Outcome
     """The end of the program."""
@@ -80,10 +78,10 @@ class Traced:
 
 
 def capture(runtime: TracyRuntime, program: Program, scratch: Path, limit_s: float, memory_bytes: int | None) -> Traced:
-    """Run a program to its end and write its trace into the folder `scratch`.
+    """Run `program` to its end and write its trace into the folder `scratch`.
 
-    Each run uses another TCP port. All processes of the program are killed after `limit_s` seconds, and when this
-    process ends. `memory_bytes` is the memory limit of each process; None for no limit.
+    All processes of the program are killed after `limit_s` seconds. `memory_bytes` limits the memory of each
+    process. None means no limit.
 
     Raises:
         ToolError: the program took longer than `limit_s`, never connected to the capture, or the capture failed.
