@@ -1,1 +1,1 @@
-"""Providers other than IREE: libraries of this Python environment, such as numpy and torch."""
+"""Libraries that can compute a case in place of IREE, such as numpy and torch."""

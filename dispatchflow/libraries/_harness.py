@@ -1,10 +1,10 @@
 """Run or time calls of a library such as numpy, as a script that does not import dispatchflow.
 
-The script makes a single call and writes the results as raw bytes, or it runs a block: a warm-up, then calls for a
-given time or a given number of calls. The times of a block are printed in the format of IREE's benchmark tool.
-After a single call of a model, the types of its results are printed as JSON.
-The library is imported in this separate process after the number of threads is set, because the BLAS of numpy and
-PyTorch reads that number only once."""
+A single call writes the results as raw bytes. For a model, the types of the results are also printed as JSON. A
+block is a warm-up, then timed calls. The times of a block are printed in the format of IREE's benchmark tool.
+
+The script sets the number of threads before it imports the library, because BLAS reads that number only once.
+"""
 
 import argparse
 import contextlib
@@ -37,7 +37,7 @@ def _arguments():
 
 
 class Calls:
-    """The base class of libraries such as numpy: a Python file contains the call.
+    """The base class of libraries that a Python file calls, such as numpy.
 
     The file's function `main` calls the library and returns one result."""
 
@@ -150,9 +150,9 @@ class Onnxruntime:
 
 @contextlib.contextmanager
 def _gathered(path):
-    """Copy the model's folder without symbolic links; yield the model's path in this temporary copy.
+    """Yield the path of the model in a temporary copy of its folder without symbolic links.
 
-    A file takes the place of each link to it. onnxruntime refuses weights that are links to another folder."""
+    onnxruntime refuses weights that are links to another folder."""
     folder, model = os.path.split(path)
     with tempfile.TemporaryDirectory(dir=".") as place:
         for parent, _, names in os.walk(folder):
@@ -176,9 +176,6 @@ def _inputs(library, words):
 
 
 def _timed(function, sets, wait):
-    """Call `function` once for each set of operands in `sets`; return the total time in s.
-
-    The time includes `wait`, which runs after each call and waits until the device has finished."""
     begin = time.perf_counter()
     for operands in sets:
         function(*operands)

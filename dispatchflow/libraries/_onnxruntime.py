@@ -1,8 +1,8 @@
-"""Compute a model's results with onnxruntime, in a process of its own.
+"""Compute a model's results with onnxruntime, as a script that does not import dispatchflow.
 
-The script imports onnxruntime, numpy, ml_dtypes and the standard library only. It uses one CPU thread and disables
-optimizations, because these may fuse or reorder the model's operations. The results are written as raw bytes; their
-types are printed as JSON."""
+Optimizations are off, because they may fuse or reorder the model's operations. The results are written as raw bytes.
+Their types are printed as JSON.
+"""
 
 import argparse
 import json

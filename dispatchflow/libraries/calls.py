@@ -17,15 +17,14 @@ _SCRIPT = Path(__file__).with_name("_harness.py")
 def call_argv(
     library: str, installed: Installed, program: str, device: Device, tensors: Sequence[TensorType], recipe: str
 ) -> tuple[str, ...]:
-    """Return the command line of `_harness.py` for one call of a library.
+    """Return the command line of `_harness.py` for calls of a library, without the last flags.
 
-    The working directory must contain `program`, the file to call. It must also contain the values of input i, in the
-    file `RECIPE_i.bin`, where RECIPE is the argument `recipe`. The call runs in an isolated Python (`-I`), which
-    ignores environment variables such as `PYTHONPATH`. The command line is incomplete: for a single call, the caller
-    appends an `--output=FILE` for each result; for a block, `block_argv` appends flags."""
+    For a single call, the caller appends an `--output=FILE` for each result. For a block, `block_argv` appends
+    flags. The working directory must contain `program`, the file to call. Input i must be in the file
+    `RECIPE_i.bin`, where RECIPE is the argument `recipe`."""
     return (
         sys.executable,
-        "-I",
+        "-I",  # ignores environment variables such as PYTHONPATH
         str(_SCRIPT),
         f"--path={installed.folder}",
         f"--library={library}",
@@ -42,8 +41,10 @@ def call_argv(
 def block_argv(call: Sequence[str], protocol: Protocol, iterations: int | None, sets: int | None) -> tuple[str, ...]:
     """Return the command line of one block: repeated calls that are timed.
 
-    `call` is the result of `call_argv`. `iterations` is the number of calls; if it is None, they take about the
-    protocol's `block_s`. `sets` is the number of copies of the inputs; each call uses the next copy, and after the
-    last copy the first one again. None stands for one copy. `command_lines.block_argv` does the same for a module."""
+    Args:
+        call: the result of `call_argv`.
+        iterations: the number of calls; None for calls that take about `protocol.block_s` seconds.
+        sets: the number of copies of the inputs, which the calls use in turn; None for one copy.
+    """
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
     return (*call, f"--warmup={protocol.warmup_s}", f"--length={length}", f"--sets={sets or 1}")

@@ -17,26 +17,23 @@ from dispatchflow.keys import Digest, key_of
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """An installed library."""
-
     version: str
     digest: Digest
-    """The digest that stands for the library's code; see the function `library`."""
+    """A digest that identifies the library's code. The function `library` computes the digest."""
     folder: str = field(compare=False)
     """The directory in which Python finds the library."""
 
 
 @cache
 def library(name: str) -> Installed | None:
-    """Return an installed library; None if it is not installed.
+    """Return the installed library `name`. None if the library is not installed.
 
-    The result's digest identifies the library's code. Reading gigabytes of shared libraries would be slow. Therefore
-    the digest is computed from:
+    The result's digest identifies the library's code, without reading gigabytes of shared libraries. The digest
+    covers:
 
-    - the digests that the installer recorded for the shared libraries of the package, and of the packages that it
-      requires (BLAS, cuDNN);
-    - path, size and modification time of each BLAS in Python's and the system's directories, if no BLAS is among the
-      libraries above, as in packages of conda and of Debian; the package loads one of these;
+    - the digests that the installer recorded for the shared libraries of the package and of its requirements;
+    - path, size and modification time of each BLAS in Python's and the system's directories, if no package has a
+      BLAS;
     - path, size and modification time of the package's own shared libraries, if the installer recorded none."""
     try:
         own = distribution(name)
@@ -81,6 +78,5 @@ def _math_libraries() -> tuple[str, ...]:
 
 
 def _stamps(paths: Iterable[Path]) -> tuple[str, ...]:
-    """Return `PATH TARGET SIZE MTIME` of each file; TARGET is PATH with symbolic links resolved."""
     found = ((path, path.stat()) for path in sorted(set(paths)) if path.is_file())
     return tuple(f"{path} {path.resolve()} {status.st_size} {status.st_mtime_ns}" for path, status in found)

@@ -1,8 +1,8 @@
-"""The providers that compute a case: IREE, or a library such as numpy with its own code.
+"""The providers that compute a case: IREE, or a library such as numpy.
 
-A library computes operations or model files. For an operation, `Operation.library_call` returns an expression that
-calls the library, and `cases/provider.py` turns the expression into a small program. This program, or the model's
-files, take the place of the MLIR module: they are written to disk, shown, and hashed into cache keys."""
+For a library, a small Python program or a model file takes the place of the MLIR module. The program is made of the
+expression that `Operation.library_call` returns.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 IREE = "iree"
 
 HARNESS = 1
-"""The version of `_harness.py`: raise it when the way in which a call is run or timed changes."""
+"""The version of `_harness.py`. Raise it when the way in which a call is run or timed changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,18 @@ class Library:
     The fields from `imports` on are for operations only."""
 
     name: str
-    """The library's name in a spec, which is also the name of its package and of the module to import."""
+    """The name in a spec. The package and the module to import have the same name."""
     devices: Mapping[str, str] = field(hash=False)
-    """The runtime's driver → the library's name for that device."""
+    """Driver of IREE's runtime → the library's name for the same device."""
     install: str
     """The command that installs the library."""
     computes: Kind = Kind.OPERATIONS
     imports: str = ""
     """The import statements with which a call's program begins."""
     casts: str = ""
-    """A template of the expression that converts `{value}` to `{element}`, an `ElementType.numpy_name`."""
+    """A template of an expression that converts `{value}` to the type with the numpy name `{element}`."""
     whole: str = ""
-    """A template of the expression for `{value}`, which may be a transposed view, in row-major memory."""
+    """A template of an expression that copies `{value}`, perhaps a transposed view, to row-major memory."""
     wide_sums: bool = False
     """Whether the library keeps sums of narrow floats in a wider type and rounds them once."""
 
@@ -51,10 +51,9 @@ class Library:
         return self.casts.format(value=value, element=element.numpy_name)
 
     def operands(self, signature: Signature, count: int) -> list[str]:
-        """Return the expressions of the operands in a program: `x0`, `x1`, …, cast to the accumulator's type.
+        """Return the expressions of the operands, `x0`, `x1`, …, cast to the accumulator's type.
 
-        They are not cast if the library itself keeps sums in a wider type (`wide_sums`), and all operands and the
-        result have the same float type."""
+        Nothing is cast if the library has `wide_sums`, and all operands and the result have the same float type."""
         names, elements = [f"x{i}" for i in range(count)], [*signature.operands, signature.accumulator]
         if self._native(signature):
             return names
@@ -65,9 +64,7 @@ class Library:
         ]
 
     def rounded(self, value: str, signature: Signature) -> str:
-        """Return `value`, an expression computed from `operands`, cast to the result's type.
-
-        There is no cast if `value` already has that type."""
+        """Return the expression `value`, cast to the result's type if it has another type."""
         done = self._native(signature) or signature.accumulator is signature.result
         return value if done else self.cast(f"({value})", signature.result)
 
@@ -110,7 +107,7 @@ PROVIDERS = (IREE, *LIBRARIES)
 
 
 def code(program: Digest, library: Library, installed: Installed) -> Digest:
-    """Return the code digest of a call: a digest of its program and of the library."""
+    """Return a digest of a call's program and of the library."""
     ingredients: dict[str, Ingredient] = {
         "call": program,
         "library": library.name,
@@ -122,10 +119,10 @@ def code(program: Digest, library: Library, installed: Installed) -> Digest:
 
 
 def device_of(library: Library, target: Target, device: Device, environment: Mapping[str, str]) -> Device:
-    """Convert `device`, which describes a device for IREE, to a description for the library.
+    """Convert the description of a device for IREE to a description for `library`.
 
-    The URI becomes the library's name for the device, such as `cuda`. From the identity, IREE's runtime is removed.
-    `LD_LIBRARY_PATH` is added, because it decides which shared libraries the library loads."""
+    The URI becomes the library's name for the device, such as `cuda`. IREE's runtime is removed from the identity.
+    `LD_LIBRARY_PATH` is added, because it decides which shared libraries are loaded."""
     ours = {name: value for name, value in device.identity.items() if name not in ("uri", "runtime")}
     uri = library.devices[target.driver]
     return replace(device, uri=uri, identity={"uri": uri, **ours, **libraries(environment)})

@@ -10,7 +10,7 @@ _CONFIGURATION = re.compile(r"#[\w.]*lowering_config<")
 
 
 def unescaped(written: str) -> str:
-    r"""Return the text that an MLIR string literal stands for; `written` is the part inside its quotes.
+    r"""Return the text of an MLIR string literal. `written` is the part between the quotes.
 
     In the literal, `\"` is a quote, and `\C3\A4` is UTF-8 in hex."""
 
@@ -24,7 +24,7 @@ def unescaped(written: str) -> str:
 
 
 def closing(text: str, opening: int) -> int:
-    """Return the index of the bracket that closes the one at `opening`; `len(text)` if none does.
+    """Return the index of the bracket that closes the bracket at `opening`. `len(text)` if none does.
 
     Brackets in strings and the `>` of `->` do not count."""
     depth, i = 0, opening
@@ -43,7 +43,7 @@ def closing(text: str, opening: int) -> int:
 
 
 def split(text: str) -> list[str]:
-    """Split a text at the commas outside of brackets; drop empty parts."""
+    """Split `text` at the commas outside of brackets, and drop empty parts."""
     parts, begin, i = [], 0, 0
     while i < len(text):
         if text[i] in "([{<":
@@ -56,9 +56,9 @@ def split(text: str) -> list[str]:
 
 
 def canonical(entries: str) -> str:
-    """Return the entries of a dictionary attribute, sorted and with uniform white space.
+    """Sort the entries of a dictionary attribute, and make white space uniform.
 
-    Equal attributes get equal texts. The dictionary's braces around `entries` are optional."""
+    Equal attributes get equal texts. Braces around `entries` are optional."""
     inner = entries.strip()
     inner = inner[1:-1] if inner.startswith("{") and inner.endswith("}") else inner
     words = (re.sub(r"\s*([=,])\s*", r"\1", " ".join(part.split())) for part in split(inner))
@@ -67,6 +67,6 @@ def canonical(entries: str) -> str:
 
 
 def configurations(text: str) -> Iterator[str]:
-    """Yield the canonical entries of each `#….lowering_config<…>` in a text."""
+    """Yield the entries of each `#….lowering_config<…>` in `text`, as `canonical` returns them."""
     for match in _CONFIGURATION.finditer(text):
         yield canonical(text[match.end() : closing(text, match.end() - 1)])

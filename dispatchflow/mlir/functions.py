@@ -1,6 +1,7 @@
 """Find the public functions of a module.
 
-Names found in a user's text are a guess; names and types found in a text that the compiler printed are certain."""
+Names found in a user's text are a guess. Names and types found in a text that the compiler printed are certain.
+"""
 
 from __future__ import annotations
 
@@ -37,19 +38,18 @@ _TORCH = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],\s*(\w+)>")
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """The types of a function in the runtime tools' spelling: `4x8xf32`, `?x8xf32`, `i32`."""
+    """The types of a function, as the runtime's tools spell them: `4x8xf32`, `?x8xf32`, `i32`."""
 
     inputs: tuple[str, ...]
     results: tuple[str, ...]
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The types of inputs and results."""
         return self.inputs + self.results
 
     @property
     def demoted(self) -> Declaration:
-        """The declaration after the compiler demoted f64 to f32, also in complex types and types of rank 0."""
+        """The declaration after the compiler has demoted f64 to f32, also in types such as `complex<f64>`."""
         inputs, results = (tuple(_F64.sub("f32", type) for type in types) for types in (self.inputs, self.results))
         return Declaration(inputs, results)
 
@@ -57,7 +57,7 @@ class Declaration:
 def functions(text: str) -> list[str]:
     """Guess the names of the outermost public functions of a user's text, in the text's order.
 
-    Without a toolchain there is only this guess; `declarations` replaces it later. Bytecode gives no names."""
+    The guess needs no toolchain. `declarations` finds the names with certainty, in a text that the compiler printed."""
     depth, found = 0, list[tuple[int, str]]()
     for match in _WRITTEN.finditer(text):
         if match[0] in "{}":
@@ -77,7 +77,7 @@ def is_bytecode(content: bytes) -> bool:
 
 
 def foreign_format(content: bytes) -> str | None:
-    """Return why a file cannot be MLIR, such as "is empty"; None if it may be MLIR."""
+    """Return why `content` cannot be MLIR, such as "is empty". None if it may be MLIR."""
     if not content.strip():
         return "is empty"
     if is_bytecode(content):
@@ -93,35 +93,37 @@ _STORE = re.compile(rf"\b(?:util\.global\.store|ml_program\.global_store(?:_grap
 
 
 def stored(text: str) -> list[str]:
-    """Return the names of the globals that a printed module stores to outside of its initializers."""
+    """Return the names of the globals that the functions of a printed module write.
+
+    Writes by initializers do not count."""
     functions = re.sub(r"^  util\.initializer \{.*?^  \}", "", text, flags=re.MULTILINE | re.DOTALL)
     return list(dict.fromkeys(_symbol(match[1]) for match in _STORE.finditer(functions)))
 
 
 def without_resources(text: str) -> str:
-    """Return a printed module without its blobs (`dense_resource`), which may be hundreds of megabytes."""
+    """Return a printed module without the data of its `dense_resource` attributes, which may be huge."""
     begin = text.rfind("\n{-#")
     return text if begin < 0 else text[: begin + 1]
 
 
 def callable_name(name: str) -> bool:
-    """Return whether the runtime's tools accept a function's name: valid UTF-8 without a zero byte."""
+    """Return whether the runtime's tools accept the name: valid UTF-8 without a zero byte."""
     return "\ufffd" not in name and "\0" not in name
 
 
 def mentions(text: str, name: str) -> bool:
-    """Return whether a text may contain a symbol with this name, quoted, escaped or plain."""
+    """Return whether `text` may contain the symbol `name`, quoted, escaped or plain."""
     return re.search(rf'[@"]{re.escape(name)}(?![\w.$-])', unescaped(text)) is not None
 
 
 def module_name(text: str) -> str:
-    """Return the name that a module has after it is compiled: its own, or `module`."""
+    """Return the module's name after its compile: its own name, or `module` if it has none."""
     match = re.search(rf"^module @({_SYMBOL})", text, re.MULTILINE)
     return _symbol(match[1]) if match else "module"
 
 
 def declarations(text: str) -> dict[str, Declaration]:
-    """Return name → types of each outermost public function of a module that the compiler printed.
+    """Return the types of each outermost public function of a module that the compiler printed.
 
     A type that is neither a tensor nor a number keeps its MLIR spelling."""
     found = {}
@@ -157,12 +159,11 @@ def to_facts(found: Mapping[str, Declaration]) -> dict[str, list[list[str]]]:
 
 
 def _symbol(written: str) -> str:
-    """Return the name of a symbol without quotes and escapes."""
     return unescaped(written[1:-1]) if written.startswith('"') else written
 
 
 def spelling(written: str) -> str:
-    """Convert `tensor<4x8xf32> {…}` or `!torch.vtensor<[4,8],f32>` to `4x8xf32`; keep other types."""
+    """Convert `tensor<4x8xf32> {…}` or `!torch.vtensor<[4,8],f32>` to `4x8xf32`. Keep other types."""
     text = written.strip()
     if match := _TENSOR.match(text):
         return f"{match[1]}{match[2]}" if match[1] else f"tensor<{match[2]}>"

@@ -1,4 +1,4 @@
-"""Return pieces of a function's body as text; every op and block argument ends in `loc(unknown)`."""
+"""Pieces of a function's body as text. Every op and block argument ends in `loc(unknown)`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ITERATORS = {"p": '"parallel"', "r": '"reduction"'}
 
 
 def filled(tensor: TensorType, literal: str, prefix: str = "") -> str:
-    """Return ops that define `%init` (with a prefix, `%PREFIXinit`), a tensor filled with `literal`."""
+    """Return ops that define `%{prefix}init`, a tensor filled with `literal`."""
     zero, element, t = f"%{prefix}zero", tensor.element.mlir, tensor.mlir
     return f"""\
     {zero} = arith.constant {literal} : {element} loc(unknown)
@@ -25,7 +25,7 @@ def empty(name: str, tensor: TensorType) -> str:
 
 
 def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
-    """Return ops that define `%name`, the size of an axis of `%source` at run time."""
+    """Return ops that define `%{name}`, the size of the axis `axis` of `%{source}` at run time."""
     return f"""\
     %axis_{name} = arith.constant {axis} : index loc(unknown)
     %{name} = tensor.dim %{source}, %axis_{name} : {tensor.mlir} loc(unknown)
@@ -33,10 +33,10 @@ def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
 
 
 def scalars(values: Sequence[int], element: ElementType) -> tuple[str, str, str]:
-    """Return (names, types, ops): text that gives a named op scalar operands after its tensors.
+    """Return (names, types, ops) for scalar operands that follow the tensors of a named op.
 
-    The names and types continue the op's lists: `, %scalar0, %scalar1` and `, i32, i32`. The ops define the scalars as
-    constants."""
+    The names, `, %scalar0, %scalar1`, and the types, `, i32, i32`, continue the op's lists. The ops define the
+    scalars as constants."""
     names = [f"%scalar{i}" for i in range(len(values))]
     text = "".join(
         f"    {name} = arith.constant {value} : {element.mlir} loc(unknown)\n"
@@ -50,7 +50,7 @@ def returned(name: str, tensor: TensorType) -> str:
 
 
 def affine(dims: str, *values: str) -> list[str]:
-    """Return an affine map from `dims` for each of `values`: `affine("mk", "m", "mk")`."""
+    """Return an affine map from `dims` to each of `values`, as in `affine("mk", "m", "mk")`."""
     return [f"affine_map<({', '.join(dims)}) -> ({', '.join(value)})>" for value in values]
 
 
@@ -64,15 +64,15 @@ def generic(
     lines: Sequence[str],
     attribute: str = "",
 ) -> str:
-    """Return an op `%name = linalg.generic`.
+    """Return an op `%{name} = linalg.generic`.
 
     Args:
         name: the name of the result.
         maps: the indexing maps of the inputs, then of the output.
         iterators: one letter for each dim, `p` (parallel) or `r` (reduction).
-        inputs: input's name → type.
+        inputs: name of an input → type.
         output: (name, type) of the `outs` operand.
-        arguments: the names of the block's arguments: first the inputs', then the output's.
+        arguments: the names of the block's arguments, first for the inputs, then for the output.
         lines: the ops of the block, and as the last item the name of the yielded value.
         attribute: a tuning's attribute, `{…} ` or empty.
     """
@@ -95,15 +95,15 @@ def generic(
 
 
 def split(tensor: TensorType, axis: int, parts: int) -> TensorType:
-    """Return the tensor type with `axis` split into two axes, of the sizes `parts` and size / `parts`."""
+    """Return the type of `tensor` after `axis` is split into two axes of sizes `parts` and size / `parts`."""
     shape = tensor.shape
     return TensorType((*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :]), tensor.element)
 
 
 def reshaped(name: str, source: str, tensor: TensorType, to: TensorType, axis: int) -> str:
-    """Return an op that splits the axis `axis` of `%source` in two, or joins it with the next axis.
+    """Return an op that reshapes `%{source}` of type `tensor` to `%{name}` of type `to`.
 
-    The rank of `to`, the type of the result `%name`, decides which."""
+    The op splits the axis `axis` in two, or joins it with the next axis."""
     wide, narrow = (to, tensor) if len(to.shape) > len(tensor.shape) else (tensor, to)
     axes = [[i + (i > axis)] for i in range(len(narrow.shape))]
     axes[axis] = [axis, axis + 1]
@@ -113,9 +113,9 @@ def reshaped(name: str, source: str, tensor: TensorType, to: TensorType, axis: i
 
 
 def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[list[str], str]:
-    """Return (ops, name): ops that convert the value `%{of}` to the wider type `to`, as `%{name}`.
+    """Return ops that convert the value `%{of}` to the wider type `to`, and the name of the result.
 
-    If the value already has this type, there are no ops, and the name is `of`."""
+    If the value already has the type `to`, there are no ops, and the name is `of`."""
     if source is to:
         return [], of
     cast = "extf" if to.is_float else "extui" if source.is_unsigned else "extsi"
@@ -125,7 +125,7 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
     """Return the argument `lines` of `generic` that adds the product of two inputs to `%so_far`.
 
-    `factors` is block argument's name → tensor type, for the two inputs. Both are converted to the type `to` first."""
+    `factors` maps the two block arguments to their tensor types. The inputs are first converted to the type `to`."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [
@@ -138,7 +138,7 @@ def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
 
 
 def narrowed(source: str, wide: TensorType, result: TensorType, prefix: str = "") -> str:
-    """Return ops that define `%out` (with a prefix, `%PREFIXout`): `%source` rounded to the result's type."""
+    """Return ops that define `%{prefix}out`: the tensor `%{source}`, rounded to the type `result`."""
     dims = "mnopqrst"[: len(wide.shape)]
     identity = f"affine_map<({', '.join(dims)}) -> ({', '.join(dims)})>"
     to = f"{wide.element.mlir} to {result.element.mlir}"
@@ -149,7 +149,7 @@ def narrowed(source: str, wide: TensorType, result: TensorType, prefix: str = ""
 
 
 def arith(word: str, element: ElementType) -> str:
-    """Return the name of an arith op for an element type: `arith.addf` or `arith.addi`."""
+    """Return the arith op for an element type. For the word `add`, this is `arith.addf` or `arith.addi`."""
     if word == "max":
         return "arith.maximumf" if element.is_float else "arith.maxsi"
     return f"arith.{word}{'f' if element.is_float else 'i'}"

@@ -11,8 +11,8 @@ import msgspec
 class ElementType(Enum):
     """An element type: (MLIR spelling, bits, numpy or ml_dtypes name, digits).
 
-    For a float, `digits` is the number of bits of its significand, with the implicit bit. For an integer, it is the
-    number of bits without the sign."""
+    For a float, `digits` is the number of bits of the significand, with the implicit bit. For an integer, `digits`
+    is the number of bits without the sign."""
 
     F64 = ("f64", 64, "float64", 53)
     F32 = ("f32", 32, "float32", 24)
@@ -36,9 +36,9 @@ class ElementType(Enum):
         self.mlir, self.bits = mlir, bits
         self.is_unsigned = mlir.startswith("u")
         self.signless = mlir.removeprefix("u")
-        """The spelling in a module, where ops, not types, decide whether integers are signed."""
+        """The spelling in a module, such as `i8` for `ui8`. There, ops decide whether integers are signed."""
         self.numpy_name = numpy_name
-        """The argument of `numpy.dtype`; ml_dtypes defines some of the names (see `inputs.dtype_of`)."""
+        """The argument of `numpy.dtype`. ml_dtypes defines some of the names (see `inputs.dtype_of`)."""
         self.digits = digits
         """All integers of magnitude up to 2**digits are represented exactly."""
         self.unit: float = 2.0**-digits
@@ -52,9 +52,7 @@ ELEMENT_TYPES = {e.mlir: e for e in ElementType}
 
 
 class Layout(Enum):
-    """The layout of a matrix in memory: `t` is row-major, `n` is column-major, as in BLAS.
-
-    IREE's dispatch profiler uses the same letters."""
+    """The layout of a matrix in memory: `t` is row-major, `n` is column-major, as in BLAS."""
 
     ROW = "t"
     COLUMN = "n"
@@ -66,13 +64,13 @@ class TensorType(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     element: ElementType
     dynamic: tuple[str, ...] = ()
-    """The names of the SSA values with the sizes of the axes; an empty string for each static size.
+    """The SSA value with the size of each axis, or an empty string for a static axis.
 
-    The tuple is empty if all sizes are static."""
+    The tuple is empty if all axes are static."""
 
     @property
     def spelling(self) -> str:
-        """The runtime tools' spelling, `4x8xf32`; a dynamic axis is written as its size, not as `?`."""
+        """The spelling of the runtime's tools, `4x8xf32`. A dynamic axis is written as its size, not as `?`."""
         return "x".join([*map(str, self.shape), self.element.mlir])
 
     @property
@@ -86,26 +84,27 @@ class TensorType(msgspec.Struct, frozen=True):
     def passed(self) -> TensorType:
         """The type with which a function takes this tensor.
 
-        The runtime has no f4; two f4 elements are passed as one i8."""
+        The runtime has no f4. Two f4 elements are passed as one i8."""
         if self.element.bits >= 8 or not self.element.is_float:
             return self
         return TensorType((*self.shape[:-1], self.shape[-1] // 2), ElementType.I8)
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """The number of elements."""
         return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """The size in bytes; elements narrower than a byte are packed, and only the total is rounded up."""
+        """The size in bytes. Elements narrower than a byte are packed."""
         return (self.size * self.element.bits + 7) // 8
 
 
 class Signature(msgspec.Struct, frozen=True):
     """The element types of an operation: operands, accumulator, result.
 
-    A signature is written `f16,f16->f32`, or `f16,f16->f32->f16` if the accumulator's type is not the result's."""
+    A signature is written `f16,f16->f32`. If the accumulator and the result have different types, it is written
+    `f16,f16->f32->f16`."""
 
     operands: tuple[ElementType, ...]
     accumulator: ElementType
