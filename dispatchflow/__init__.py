@@ -1,6 +1,6 @@
 """A build system for compiler dispatches: emit MLIR → iree-compile → verify → profile, run by doit.
 
-From Python, `run` executes a command, `read` reads its rows, and `cases` lists the cases of a spec;
+From Python, `run` executes a command, `read` reads its rows, and `cases` lists the cases of a spec.
 `dispatchflow.microbenchmark` measures compiled modules without a project (docs/python.md).
 """
 
@@ -19,8 +19,7 @@ __all__ = ["cases", "main", "read", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import `interface` when `read` or `run` is first used, since commands do not need it."""
-    if name in ("read", "run"):
+    if name in ("read", "run"):  # imported on first use, because commands do not need them
         from dispatchflow import interface
 
         return getattr(interface, name)
@@ -28,9 +27,9 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """This package. Its attribute `cases` is the function `interface.cases`, not the subpackage `cases`.
+    """A module type with the attribute `cases`, the function `interface.cases`.
 
-    Python assigns a subpackage to this attribute when it is imported; the setter ignores that."""
+    The import of the subpackage `cases` also assigns to this attribute. The setter ignores that."""
 
     @property
     def cases(self) -> Any:

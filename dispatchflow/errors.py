@@ -1,4 +1,4 @@
-"""The errors that a user sees; each has a problem, facts and a hint.
+"""The errors that a user sees. Each has an exit code, a problem, facts and a hint.
 
 DispatchflowError           exit 2
 ├── SpecError               a spec file or a variable has something that is not allowed
@@ -7,7 +7,7 @@ DispatchflowError           exit 2
 │   ├── DiskFull            the disk is full; finished work is recorded
 │   └── UnreadableObject    a stored object's path is not a file, or the system refuses to read it
 ├── ToolchainError          no usable compiler or runtime
-└── ToolError               exit 1, one tool of one case failed; never stops the other cases
+└── ToolError               exit 1, one tool of one case failed; the other cases go on
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 
 
 def plain(text: str) -> str:
-    """Return a tool's output without terminal escape sequences; other control characters are escaped."""
+    """Remove terminal escape sequences from `text`, and escape other control characters."""
     return escaped(re.sub(_STEERING, "", text))
 
 
 def escaped(text: str) -> str:
-    r"""Replace control characters by visible escapes (`\x1b`), so that a terminal does not obey them."""
+    r"""Replace control characters by visible escapes such as `\x1b`."""
     return re.sub(_CONTROL, lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 class DispatchflowError(Exception):
-    """A problem in one line, facts that locate it, and a hint.
+    """A problem in one line, facts that locate the problem, and a hint.
 
     Args:
         problem: in lower case, with the word at fault in quotes: `unknown operation 'conv3d'`.
-        facts: label → value, printed aligned below the problem.
+        facts: label → value, printed below the problem.
         hint: one sentence that states what to do.
     """
 
@@ -85,7 +85,7 @@ class ToolError(DispatchflowError):
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return `Did you mean 'x'?`, or an empty string if no known word is similar or begins with `word`."""
+    """Return `Did you mean 'x'?`. Empty if no known word is similar or begins with `word`."""
     import difflib  # only on the way to an error message
 
     known = list(known)
@@ -95,14 +95,11 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def in_one_line(error: Exception) -> str:
-    """Return an error and its facts in one line, as the reason why a case failed."""
     return " ".join(str(error).split())
 
 
 def raised(error: BaseException) -> str:
-    """Describe an exception that a user's code raised, and the line that raised it.
-
-    For example `ZeroDivisionError: division by zero (matmul.py, line 30)`."""
+    """Describe an exception of user code: `ZeroDivisionError: division by zero (matmul.py, line 30)`."""
     import traceback  # only on the way to an error message
     from pathlib import PurePath
 

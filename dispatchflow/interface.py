@@ -31,20 +31,21 @@ if TYPE_CHECKING:
 
 _COMMAND = "from dispatchflow.cli.main import command; command()"
 _PATIENCE_S = 10.0
-"""The seconds that an interrupted command may take to end, before it is sent another SIGINT."""
+"""The seconds that an interrupted command has to end before another SIGINT is sent."""
 
 
 def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:
-    """Execute `dispatchflow WORDS` in a directory with a dodo.py, as a separate process.
+    """Execute the command `dispatchflow WORDS` in a project's directory, as a separate process.
 
     The command's output goes to `sys.stdout` and `sys.stderr`, also in a notebook.
 
     Args:
-        words: the words of the command line, unquoted: `"profile:matmul_*"`, `"target=vmvx"`.
-        directory: the directory of the project.
+        words: the words of the command line, without shell quotes: `"profile:matmul_*"`, `"target=vmvx"`.
+        directory: the project's directory, which contains a dodo.py.
 
     Returns:
-        The exit code: 0 success, 1 a case failed, 2 wrong input, 3 nothing matched; -N if signal N ended the command.
+        The exit code. 0: success. 1: a case failed. 2: wrong input. 3: nothing matched. -N: signal N ended the
+        command.
 
     Raises:
         SpecError: the directory has no dodo.py.
@@ -73,7 +74,7 @@ def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:
 
 
 def _streams() -> Sequence[int]:
-    """Return the descriptors of sys.stdout and sys.stderr; `subprocess.PIPE` for a stream without one."""
+    """Return the descriptors of sys.stdout and sys.stderr, or `subprocess.PIPE` for a stream without one."""
     found = []
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -85,7 +86,7 @@ def _streams() -> Sequence[int]:
 
 
 def read(path: str | os.PathLike[str]) -> pa.Table:
-    """Return the rows of cases or of sites, oldest first; no project or tool is needed.
+    """Return the rows of cases or of sites, the oldest first.
 
     A site is a place of a program that launches a dispatch.
 
@@ -93,8 +94,9 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
         path: `build/results`, `build/sites`, or one of the Parquet files in them.
 
     Returns:
-        A table with the columns of docs/results.md, or of docs/models.md for sites. A column that an older file does
-        not have is null.
+        A table. docs/results.md describes the columns for cases, docs/models.md the columns for sites. A column that
+        an
+        older file does not have is null.
 
     Raises:
         StoreError: there are no rows, or a file cannot be read or was not written by dispatchflow.
@@ -121,14 +123,16 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
 
 
 def cases(spec: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Return the cases of a spec; nothing runs, and combinations that are not possible are left out.
+    """Return the cases of a spec, without running them. Combinations that are not possible are left out.
 
     Args:
         spec: the text of a spec, or the path of a TOML file or of a directory of such files.
 
     Returns:
-        One dict for each case, with values as in the columns of a row: `case`, `operation`, `shape`, `element_types`,
-        `layout`, `file`, `provider`, `tuning`, `flags`, `target`, `cache`, `tags`, and each size and option under its
+        One dict for each case, with values as in the columns of a row: `case`, `operation`, `shape`,
+        `element_types`,
+        `layout`, `file`, `provider`, `tuning`, `flags`, `target`, `cache`, `tags`, and each size and option under
+        its
         name. `threads` is None for one thread per core.
 
     Raises:

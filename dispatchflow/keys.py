@@ -1,10 +1,9 @@
-"""Compute keys of values (xxh3-128 of canonical, length-prefixed data) and digests of bytes (BLAKE2b).
+"""Compute keys of actions (xxh3-128) and digests of bytes (BLAKE2b).
 
-Keys hash text that we wrote ourselves. Digests, of 160 bits, hash bytes that may come from anybody: a user's module, a
-store that several users share. Digests use BLAKE2b because xxh3 is not cryptographic: colliding files could be
-constructed.
+A key hashes text that dispatchflow itself wrote. A digest hashes bytes that may come from anybody, such as a user's
+module. Therefore digests need a cryptographic hash.
 
-If you change what enters a key or how, raise `SCHEMA` and document it in docs/caching.md.
+If you change what enters a key or how, raise `SCHEMA` and document the change in docs/caching.md.
 """
 
 from __future__ import annotations
@@ -30,11 +29,10 @@ Ingredient = str | int | bool | bytes | None | tuple["Ingredient", ...] | Mappin
 
 
 def canonical(value: Ingredient) -> bytes:
-    """Encode a value as bytes: a type letter, a length, the content; mappings are sorted by name.
+    """Encode `value` as bytes: a type letter, a length, the content. Mappings are sorted by name.
 
     Raises:
-        TypeError: no value of this type can enter a key. For example, a float has several spellings, a set has no
-            order, and a path depends on the machine.
+        TypeError: a value of this type cannot enter a key. Examples are a float, a set and a path.
     """
     match value:  # most frequent types first: a plan of thousands of cases encodes each of its words
         case str():
@@ -57,22 +55,21 @@ def canonical(value: Ingredient) -> bytes:
 
 
 def key_of(kind: str, ingredients: Mapping[str, Ingredient]) -> Key:
-    """Return the key of an action: its kind, the schema number and everything that decides its outputs."""
+    """Return the key of an action. `ingredients` is everything that decides the action's outputs."""
     return Key(xxh3_128_hexdigest(canonical((SCHEMA, kind, ingredients))))
 
 
 _STAND_INS = 30
 """The largest number of strings for which `Form` uses a template.
 
-A template is an encoding with places for the strings. To find these places, `Form` encodes stand-ins for the strings:
-each is a different control character, repeated to the length of its string. ASCII has 31 of them besides NUL."""
+A template is an encoding with a gap for each string. To find the gaps, `Form` encodes a different control character
+in place of each string. ASCII has 31 control characters besides NUL."""
 
 
 class Form:
-    """Computes many keys of one kind whose ingredients differ only in some strings.
+    """Computes many keys that differ only in some strings, faster than `key_of`.
 
-    `ingredients` is a function of these strings: `form.key(x, y)` equals `key_of(kind, ingredients(x, y))`, but is
-    faster."""
+    `ingredients` is a function of these strings: `form.key(x, y)` equals `key_of(kind, ingredients(x, y))`."""
 
     def __init__(self, kind: str, ingredients: Callable[..., Mapping[str, Ingredient]]) -> None:
         self.kind, self.ingredients = kind, ingredients
@@ -140,11 +137,6 @@ def digest_of(content: bytes) -> Digest:
 
 
 def digest_file(path: Path) -> Digest:
-    """Return the digest of a file's bytes.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
     hasher = blake2b(digest_size=_DIGEST_BYTES)
     with path.open("rb") as stream:
         while chunk := stream.read(1 << 20):

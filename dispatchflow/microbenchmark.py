@@ -7,8 +7,8 @@
     table = run([Invocation("mm", "mm.vmfb", "main", [a, Input(a, cold=True)], expected=[a @ a])])
     print(table.select(["invocation", "dispatch", "median_ns", "verdict"]).to_pylist())
 
-No project, spec or store is needed. Each invocation runs in separate processes: if one of them crashes or takes too
-long, the invocation has failed, and the next one runs.
+No project, spec or store is needed. Each invocation runs in separate processes. If a process crashes or takes too
+long, the invocation has failed, and the next invocation runs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def run(
 
     Args:
         invocations: what to run.
-        device: the runtime's URI of the device; the modules must be compiled for it.
+        device: the runtime's URI of the device; the modules must be compiled for this device.
         check_only: verify, and measure nothing.
         trace: a directory for the runtime's profile of each measured invocation, `NAME.ireeprof`.
         protocol: how long and how often to measure (docs/measurement.md).
@@ -57,18 +57,18 @@ def run(
         - `invocation`, `function`, `device`: what ran where.
         - `dispatch`: the dispatch as profilers name it.
         - `executions`, `total_ns`, `median_ns`: how often the dispatch ran, the sum and the median of its times.
-        - `dispatch_ns`: the time that all executions of the dispatch take in one call. It is the mean over the calls of
-          a block, then the median over blocks. (`doit profile` records such a time for all dispatches together.)
+        - `dispatch_ns`: the time that all executions of the dispatch take in one call. The value is the mean over
+          the calls of a block (one timing process), then the median over blocks.
         - `workgroups`: the number of workgroups in x, y and z; null if executions differ.
-        - `calls`, `call_ns`: the number of measured calls, and the time of one call, as the median over blocks.
+        - `calls`: the number of measured calls.
+        - `call_ns`: the time of one call, as the median over blocks.
         - `verdict`: `equal`, `within bound`, `different`, `mistrusted` or `not compared`.
-        - `status`: `measured`, `checked` (with `check_only`), or `failed`. If the results are wrong, the invocation
-          has failed and is not measured.
+        - `status`: `measured`, `checked` (with `check_only`), or `failed`. An invocation with wrong results has failed
+          and is not measured.
         - `reason`: why the invocation failed, or which element is wrong.
 
     Raises:
-        SpecError: a file is not a module, a function does not exist, or operands do not fit. It is raised before
-            anything runs.
+        SpecError: a file is not a module, a function does not exist, or operands do not fit. Nothing has run then.
         ToolchainError: this Python environment has no IREE.
     """
     known = device.partition("://")[0]

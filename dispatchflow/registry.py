@@ -32,8 +32,9 @@ def members(package: str, base: Callable[..., T], word: str | None = None, suffi
         suffix: the end of each class's name.
 
     Raises:
-        DispatchflowError: a file does not define its class (`matmul.py` must define `Matmul`), or the class is
-            incomplete or not named like its file.
+        DispatchflowError: a file cannot be imported, or its class is missing, incomplete or wrongly named. For
+            example,
+            `matmul.py` must define `Matmul`.
     """
     assert isinstance(base, type)  # declared as a Callable, because mypy refuses an abstract class as type[T]
     found: list[type[T]] = []
@@ -69,7 +70,7 @@ def _imported(name: str, path: Path) -> ModuleType:
 
 
 def _lacking(cls: type) -> list[str]:
-    """Return a class's abstract methods, and the class variables without a value."""
+    """Return the abstract methods of `cls`, and its class variables without a value."""
     declared = {
         word
         for base in cls.__mro__

@@ -8,12 +8,12 @@ WHOLE = r"(?:0|[1-9][0-9]*)"
 
 
 def whole(text: str) -> int | None:
-    """Return a whole number as TOML writes it, without a leading zero; None for any other text."""
+    """Parse a whole number as TOML writes it, without a leading zero. None for any other text."""
     return int(text) if re.fullmatch(WHOLE, text) else None
 
 
 def is_number(word: str) -> bool:
-    """Return whether a word is a number as Python's `float` reads it."""
+    """Return whether `float(word)` succeeds."""
     try:
         float(word)
     except ValueError:
@@ -48,7 +48,7 @@ def size(value_bytes: float) -> str:
 
 
 def giga(value: float | None) -> str:
-    """Return a rate per second, divided by 10^9, as text without a unit; empty for None."""
+    """Return `value` / 10^9 as text without a unit. Empty for None."""
     return "" if value is None else _digits(value / 1e9)
 
 

@@ -1,4 +1,4 @@
-"""The base class of workloads: a workload is what a case runs, an operation or a user's module."""
+"""The base class of workloads. A case runs a workload: an operation or a user's module."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import ClassVar
 ENTRY = "main"
 """The entry function of every generated module.
 
-It is constant, because it becomes a part of the executables' names and therefore of the code digest."""
+The name is constant, because it is part of the executables' names and therefore of the code digest."""
 
 
 class Kind(StrEnum):
-    """The kinds of workloads; each library computes one kind."""
+    """The kinds of workloads. Each library, such as numpy, computes one kind."""
 
     OPERATIONS = "operations"
     ONNX = "ONNX files"
@@ -29,7 +29,7 @@ class Workload(ABC):
     name: ClassVar[str]
     """The word in specs, and the value of the column `operation` in rows."""
     dims: ClassVar[tuple[str, ...]]
-    """The names of the dimensions, in the order of the label."""
+    """The names of the dimensions, in the order of `label`."""
 
     @property
     def kind(self) -> Kind:
@@ -38,12 +38,12 @@ class Workload(ABC):
     @property
     @abstractmethod
     def recipes(self) -> tuple[str, ...]:
-        """The recipes (ways to make inputs, such as `random`) for verification; timing uses the last one."""
+        """The ways to make inputs for verification, such as `random`. Timing uses the last way."""
 
     @property
     @abstractmethod
     def sizes(self) -> tuple[int, ...]:
-        """The sizes of `dims`, in their order."""
+        """The sizes of `dims`, in the same order."""
 
     @property
     @abstractmethod
@@ -52,12 +52,12 @@ class Workload(ABC):
 
     @cached_property
     def shape_name(self) -> str:
-        """The beginning of the names of its cases: name and label, `matmul_64x64x64_f32t_f32t_f32t`."""
+        """Name and label: `matmul_64x64x64_f32t_f32t_f32t`. The names of the workload's cases begin so."""
         return f"{self.name}_{self.label}"
 
     @property
     def function(self) -> str:
-        """The function that is called in the module."""
+        """The name of the function in the module that a case calls."""
         return ENTRY
 
     @property
@@ -72,7 +72,7 @@ class Workload(ABC):
 
     @property
     def element_types(self) -> str | None:
-        """Element types, `f16,f16->f32`; None for a user's module."""
+        """The element types, such as `f16,f16->f32`. None for a user's module."""
         return None
 
     @property
@@ -81,10 +81,10 @@ class Workload(ABC):
 
     @abstractmethod
     def flops(self) -> int | None:
-        """Return the number of arithmetic operations of one call (a multiply-add is two); None if unknown."""
+        """Return the number of arithmetic operations of one call. A multiply-add is two. None if unknown."""
 
     @abstractmethod
     def traffic_bytes(self) -> int | None:
-        """Return the bytes moved by one call if each operand is read once and each result written once.
+        """Return the number of bytes that one call reads and writes. None if unknown.
 
-        None if they are unknown."""
+        Each operand is read once, and each result is written once."""
