@@ -1,1 +1,1 @@
-"""Measure dispatchflow's overhead beside the tools that it runs: `python -m benchmarks`."""
+"""Measure dispatchflow's overhead: `python -m benchmarks`."""

@@ -1,13 +1,13 @@
 """Simulate how often the reported intervals hold: `python -m benchmarks.coverage` prints a table.
 
-docs/measurement.md has that table. A session is the measurements of one run; a block is one timing of a case. Anchors
-are kernels that never change: their times show how fast the machine is in a session, and a time that is corrected by
-them is anchored. The blocks of sessions are simulated under models of noise, and dispatchflow's own statistics compute
-the intervals, all nominally 95 %. Columns of the table:
+docs/measurement.md has that table. A session is the measurements of one run. A block is one timing of a case.
+Anchors are kernels that never change: their times show how fast the machine is in a session. An anchored time is
+corrected by the anchors. The blocks of sessions are simulated under models of noise. dispatchflow's own statistics
+compute the intervals, all nominally 95 %. Columns of the table:
 
 - here: the interval within the session contains the true median of the session's blocks
 - ±: the interval for another session contains the next session's median
-- anchored: the interval for another session's anchored median, if there is one, contains the next anchored median
+- anchored: the interval for another session's anchored median contains the next anchored median
 - first ±, first anchored: the same for a machine whose history is a single session
 """
 
@@ -35,7 +35,7 @@ class Model:
 
     name: str
     noise: Noise
-    """A function that yields the deviation of each block of a session; the deviations are around 0."""
+    """A function that yields the deviation of each block of a session. The deviations are around 0."""
     session_sd: float = 0.0
     """Standard deviation of the deviation that all cases and anchors share in a session."""
     own_sd: float = 0.0
@@ -57,7 +57,7 @@ def independent(sd: float) -> Noise:
 
 
 def correlated(rho: float, sd: float) -> Noise:
-    """Return normally distributed noise; consecutive blocks have the correlation `rho`."""
+    """Return normally distributed noise in which consecutive blocks have the correlation `rho`."""
 
     def blocks(lot: random.Random) -> Iterator[float]:
         value = lot.gauss(0, sd)
@@ -128,10 +128,10 @@ def machine(
 
 
 def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, seed: int = 1) -> dict[str, float]:
-    """Return column → fraction of intervals that held, and `COLUMN width` → their median half-width.
+    """Return the fraction of intervals that held, for each column of the table.
 
-    The columns `first …` are for the first session of a machine, the other columns for the one after `sessions`
-    sessions."""
+    `COLUMN width` has the median half-width of the intervals. The columns `first …` are for the first session of a
+    machine. The other columns are for the session after `sessions` sessions."""
     lot, centred = random.Random(seed), model.session_sd == model.own_sd == 0
     true_ns = 1e5 * exp(_centre(model)) if centred else None
     held: dict[str, list[bool]] = {}
@@ -169,7 +169,6 @@ def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, see
 
 
 def _centre(model: Model) -> float:
-    """Estimate the median of the simulated noise, from the first blocks of 40,001 sessions."""
     lot = random.Random(0)
     return median(sorted(next(model.noise(lot)) for _ in range(40_001)))
 

@@ -1,6 +1,6 @@
 """The compiles of the study of code digests: a small module, and variants with one change.
 
-A code digest is the digest of all entries of a vmfb: host program, executables, constants (docs/vocabulary.md).
+A code digest is the digest of all entries of a vmfb: host program, executables and constants.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def module(
 ) -> str:
     """Return the text of a module with two independent launches.
 
-    One is a product with constant weights, the last of them `weight`. The other is an elementwise operation with the
-    constant `scale` in its executable, and the constant `added`, which the host passes to it."""
+    The first is a product with constant weights, the last of them `weight`. The second is an elementwise operation.
+    The constant `scale` is in its executable, and the host passes the constant `added`."""
     weights = struct.pack("<1024f", *(float(i % 7) for i in range(1023)), weight).hex()
     product = f"""\
     %zeros = linalg.fill ins(%zero : f32) outs(%space : tensor<{rows}x16xf32>) -> tensor<{rows}x16xf32> loc(unknown)
@@ -89,7 +89,7 @@ module @dispatch {{
 
 @dataclass(frozen=True)
 class Compilation:
-    """One call of the compiler; only `text` and `flags` may influence the code."""
+    """One call of the compiler. Only `text` and `flags` may influence the code."""
 
     text: str
     flags: tuple[str, ...]
@@ -108,7 +108,7 @@ class CompileFailed(Exception):
 
 
 class Study:
-    """Compiles by one toolchain, with dispatchflow's flags and environment."""
+    """Compiles modules by one toolchain, with dispatchflow's flags and environment."""
 
     def __init__(self, store: Store, word: str = "current") -> None:
         self.store = store
@@ -121,10 +121,10 @@ class Study:
         return Compilation(module(), flags(backend, self.host))
 
     def staged(self, backend: str) -> Compilation:
-        """Return a compilation that begins after code generation, with the base module in that phase.
+        """Return a compilation of the base module that begins after code generation.
 
-        In that phase, workgroup counts are known, and executables are not yet bytes. A change of the host program there
-        leaves the executables unchanged."""
+        In that phase, workgroup counts are known, and executables are not yet bytes. A change of the host program
+        there leaves the executables unchanged."""
         if backend not in self._staged:
             base = self.base(backend)
             text = self.compiled(replace(base, flags=(*base.flags, "--compile-to=executable-targets"))).decode()
@@ -132,7 +132,7 @@ class Study:
         return self._staged[backend]
 
     def original(self, backend: str, staged: bool) -> bytes:
-        """Return the output that variants are compared with; it is compiled once."""
+        """Return the output that variants are compared with. The output is compiled once."""
         key = (backend, staged)
         if key not in self._originals:
             self._originals[key] = self.compiled(self.staged(backend) if staged else self.base(backend))
@@ -143,9 +143,9 @@ class Study:
         return self._run(c, (*c.prefix, compiler, c.source, *rest))
 
     def stripped(self, text: str) -> str:
-        """Return the text with all locations unknown.
+        """Return `text` with all locations unknown.
 
-        Each unknown location is printed, because the parser gives an op without one its position in the text."""
+        Each unknown location is printed, because an op without a location would get its position in the text."""
         program = os.fspath(Path(self.toolchain.compiler).with_name("iree-opt"))
         argv = (program, "-", "--strip-debuginfo", "--mlir-print-debuginfo", "-o", "module.vmfb")
         return self._run(Compilation(text, ()), argv).decode()
@@ -254,7 +254,7 @@ SURROUNDINGS: dict[str, dict[str, Any]] = {
 
 _RENAMED = 'hostname another-machine && test "$(uname -n)" = another-machine && exec "$0" "$@"'
 RENAME = ("/usr/bin/unshare", "--map-root-user", "--uts", "/bin/sh", "-c", _RENAMED)
-"""The command that runs a program under another host name; it works if users may create name spaces."""
+"""The command that runs a program under another host name. It works if users may create name spaces."""
 
 
 def _around(**changed: Any) -> Variant:

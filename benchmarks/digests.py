@@ -1,7 +1,7 @@
 """Study which changes move the code digest: `python -m benchmarks.digests`.
 
-The code digest is the digest of all entries of a vmfb. The command prints the first table of docs/digest-study.md; with
-`--against 3.12.0`, the second. tests/system/test_digest.py asserts the contents.
+The code digest is the digest of all entries of a vmfb. The command prints the first table of docs/digest-study.md.
+With `--against 3.12.0`, the command prints the second table.
 """
 
 from __future__ import annotations
@@ -46,16 +46,14 @@ def _kind(entry: str) -> str:
 def change(before: bytes, after: bytes) -> str:
     """Return the kinds of entries that differ (`moved`), or `=` if the code digests are equal.
 
-    Assert that the digests are equal if and only if all entries are equal."""
+    An assertion checks that the digests are equal if and only if all entries are equal."""
     same = vmfb.inspect(before).code_digest == vmfb.inspect(after).code_digest
     assert same == (not moved(before, after)), "the digest is of the entries, all of them"
     return "=" if same else moved(before, after)
 
 
 def programs(study: Study) -> dict[str, str]:
-    """Return name → module's text for a comparison of releases.
-
-    Two modules are the study's own; the others are emitted by dispatchflow."""
+    """Return name → text of a module, for a comparison of releases."""
     words: dict[str, dict[str, Any]] = {
         "matmul f32": {"dtype": "f32"},
         "matmul f32, both transposed": {"dtype": "f32", "layout": "nn"},

@@ -25,7 +25,7 @@ _BLOCK = Protocol("same", 1, warmup_s=0.005, block_s=0.01, blocks=1, span_s=0.0,
 def pairs(folder: Path, count: int, seed: int = 0) -> Iterator[comparison.Comparison]:
     """Yield `count` comparisons of one module with itself, measured by IREE's runtime.
 
-    Each round has one block of each side, in random order."""
+    Each round times each side once, in random order."""
     (case,) = expand([sweep({"operation": "matmul", "m": 64, "n": 64, "k": 64, "threads": 1}, COMMAND_LINE)]).cases
     workspace, lot = Workspace(folder, {}), random.Random(seed)
     compiled = workspace.executor.compile(case)

@@ -1,4 +1,4 @@
-"""Benchmark complete runs: the time that they spend outside the tools, and the blocks that they need."""
+"""Benchmark complete runs: the time outside the tools, and the timings that each case needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OBSERVED = (sys.executable, os.fspath(Path(__file__).with_name("traced_doit.py"
 
 
 def _project(root: Path, cases: int) -> Path:
-    """Set up a project of `cases` shapes whose store has only the facts about machine and toolchain."""
+    """Set up a project of `cases` shapes. Its store has only the facts about machine and toolchain."""
     (root / "specs").mkdir(parents=True)
     (root / "dodo.py").write_text(DODO)
     sweep = f'operation = "matmul"\nm = "32:{32 * cases}:32"\nn = 128\nk = 128\nthreads = 1\n'
@@ -38,7 +38,7 @@ def _project(root: Path, cases: int) -> Path:
 def cold(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
     """Compare `doit -n 2 'compile:*'` on an empty store with the bare compiler under `xargs -P2`.
 
-    Both compile the same modules with the same flags."""
+    The two commands compile the same modules with the same flags."""
     project, modules = _project(folder / "cold", cases), folder / "modules"
     shutil.copytree(project / ".dispatchflow", folder / "empty")
     workspace = Workspace(project, {})
@@ -73,8 +73,8 @@ def cold(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
 def full(folder: Path, cases: int, protocol: str) -> Iterator[CommandLine]:
     """Yield lines on complete runs of projects that have no results yet.
 
-    The stages run one by one to measure our own CPU time in each. Then all stages run together to measure the share of
-    the time that is spent outside the tools."""
+    First the stages run one by one, to measure our own CPU time in each stage. Then all stages run together, to
+    measure the share of the time that is spent outside the tools."""
     project = _project(folder / "stages", cases)
     before = _observed(project, folder, "plan")["own_cpu_s"]
     for stage in STAGES:
@@ -101,11 +101,10 @@ def _observed(project: Path, folder: Path, *words: str) -> Mapping[str, Any]:
 
 
 def _measurements(project: Path, protocol: str) -> Iterator[CommandLine]:
-    """Yield a line on the numbers of blocks and the seconds of all measurements, without calibration."""
     with sqlite3.connect(project / ".dispatchflow/records.sqlite") as database:
         query = (
             "select status, count(*), sum(cost_s) from measurement join block on measurement = measurement.id "
-            "where ingredients like ? group by measurement.id"
+            "where ingredients like ? group by measurement.id"  # calibrations have another protocol
         )
         rows = database.execute(query, (f'%"protocol": "{protocol}-%',)).fetchall()
     calm = [row for row in rows if row[0] == "measured"]

@@ -1,7 +1,7 @@
 """Time the digest of files by BLAKE2b and other hashes: `python -m benchmarks.hashing FILE …`.
 
-Each file is read once before, so that the disk has no influence. The hashes alternate, three times each; the shortest
-time of each is printed.
+Each file is read once before, so that the disk has no influence. The hashes alternate, three times each. The
+shortest time of each hash is printed.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
 """Find the smallest error that is certain to be detected: `python -m benchmarks.mutations [NAME …]`.
 
-Errors are planted at random places of correct results, and judged as in verification: on each recipe, by the same
-comparison. A recipe is a way to make inputs (docs/verification.md); an error is detected if one recipe shows it. In
-each operation `--places` errors of each kind are planted, distributed over its types, with sizes 1, 1/2, 1/4, …. The
-table has one line per operation and type:
+Errors are planted at random places of correct results, and compared as in verification. A recipe is a way to make
+inputs (docs/verification.md). An error is detected if the comparison on one recipe fails. In each operation
+`--places` errors of each kind are planted, distributed over its types. Their sizes are 1, 1/2, 1/4, …. The table has
+one line per operation and type:
 
 - one result: a single element is multiplied by 1 ± size, or an integer is off by 1. The column has the smallest size
   from which on no error is missed.
-- one term: an element of an operand counts 1 ± size times, in a single result or in all results that it contributes to.
-  The column has the change of a result, as a fraction of its Σ|terms|, above which no error is missed.
-- lost or doubled: an element of an operand counts zero times or twice, in a single result or in all results. The
-  columns have the fraction of these errors that is detected.
+- one term: an element of an operand counts 1 ± size times, in one result or in all results that it changes. The
+  column has a change of a result, as a fraction of its Σ|terms|. No error with a larger change is missed.
+- lost or doubled: an element of an operand counts zero times or twice, in one result or in all results that it
+  changes. The columns have the fraction of these errors that is detected.
 - digits: an operand is rounded to a number of binary digits, for 16 neighboring results. The column has the largest
   number with which this error is detected at every place.
 
-Correct results are those of the reference, rounded to the result's type; they do not have a kernel's own rounding.
+Correct results are those of the reference, rounded to the result's type. They do not have a kernel's own rounding.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ class Side(NamedTuple):
     scale: Any
     """Σ|terms| of each result, flattened.
 
-    For a floating-point operation without products: the magnitude of the result or the root mean square of all
-    results, whichever is larger."""
+    For a floating-point operation without products, the larger of two numbers: the magnitude of the result, and the
+    root mean square of all results."""
     against: tuple[Any, ...]
     """The arguments of the comparison: the expected results, or the reference and its tolerance."""
 
     def finds(self, places: Any, results: Any) -> bool:
-        """Return whether the comparison rejects `results` at these places of the flattened results."""
+        """Return whether the comparison rejects `results` at the indices `places` of the flattened results."""
         with np.errstate(over="ignore", invalid="ignore"):
             got = np.asarray(results).astype(self.dtype)
         beside = [array.reshape(-1)[places] for array in self.against]
@@ -85,8 +85,6 @@ class Side(NamedTuple):
 
 
 class Planted(NamedTuple):
-    """A planted error."""
-
     share: float
     """The largest change of a result, as a fraction of its Σ|terms|."""
     found: bool
@@ -134,7 +132,7 @@ class Subject:
         return found
 
     def one_term(self, random: np.random.Generator, single: bool, size: float) -> Planted | None:
-        """Let a random element of an operand count 1 ± size times; return None if no result changes."""
+        """Let a random element of an operand count 1 ± `size` times. Return None if no result changes."""
         operands = self.sides[-1].operands
         index = int(random.integers(len(operands)))
         element = tuple(int(random.integers(length)) for length in operands[index].shape)
@@ -156,9 +154,9 @@ class Subject:
         return Planted(share, found) if share else None
 
     def digits(self, index: int, count: int, starts: Sequence[int]) -> bool:
-        """Return whether rounding an operand to `count` binary digits is detected at each place.
+        """Return whether rounding operand `index` to `count` binary digits is detected at all places.
 
-        A place is a group of neighboring results; `starts` are the indices of their first results."""
+        A place is a group of 16 neighboring results. `starts` has the index of the first result of each group."""
         wrong = []
         for side in self.sides:
             operands = [_rounded(array, count) if i == index else array for i, array in enumerate(side.operands)]
@@ -170,18 +168,17 @@ class Subject:
 
 
 def _rounded(array: Any, digits: int) -> Any:
-    """Return numbers rounded to this number of binary digits, ties to even."""
     fraction, exponent = np.frexp(array)
     with np.errstate(over="ignore"):
         return np.ldexp(np.round(np.ldexp(fraction, digits)), exponent - digits)
 
 
 def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
-    """Return the smallest size down to which none of these errors is missed; None if some are missed at 1.
+    """Return the smallest size down to which no error is missed. None if an error of size 1 is missed.
 
     Each error is a function that takes a size and returns whether the error is found. The first `_FIRST` errors are
-    planted at size 1, 1/2, 1/4, … until one is missed. Then all errors are planted: half of them at the smallest size
-    at which none was missed, the others at this and larger sizes. If one is missed, this step is repeated with the next
+    planted at sizes 1, 1/2, 1/4, … until an error is missed. Then half of all errors are planted at the smallest
+    size without a miss, the others at this and larger sizes. After a miss, this step is repeated with the next
     larger size."""
     first = errors[:_FIRST]
     missed = (at for at in range(_LEVELS) if not all(error(2.0**-at) for error in first))
@@ -195,7 +192,7 @@ def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
 
 
 def none_missed_from(planted: Iterable[Planted]) -> float:
-    """Return the smallest power of two such that no error with a larger share is missed; 0 if none is."""
+    """Return a power of two: no error with a larger `share` is missed. 0 if no error is missed."""
     largest = max((each.share for each in planted if not each.found), default=0.0)
     return float(2.0 ** np.ceil(np.log2(largest))) if largest else 0.0
 
@@ -238,9 +235,7 @@ def _percent(planted: Sequence[Planted]) -> str:
 
 
 def _digits(subject: Subject, index: int, starts: Sequence[int]) -> str:
-    """Return `24→22` if rounding to 22 of 24 digits, but not to 23, is detected at all places `starts`.
-
-    For an operand of integers, return a dash."""
+    """Return `24→22` if rounding to 22 of 24 digits, but not to 23, is detected at all places `starts`."""
     element = subject.operation.operands()[index].type.element
     if not element.is_float:
         return "–"

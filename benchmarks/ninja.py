@@ -1,9 +1,9 @@
 """Write the graph of a plan as a ninja build in which everything is up to date.
 
-The nodes are files of the plan: a case's module, the two outputs of its compile, the results of verification and
-measurement, a shape's inputs and expected results, and the tools. The command lines are those of the plan; ninja
-compares them as dispatchflow compares keys. All cases have the same command lines. Therefore one small run of ninja
-gives its hash of each command line, with which the log of a large graph is written.
+The nodes are the files of the plan's cases, and the tools. The command lines are those of the plan, because ninja
+compares command lines as dispatchflow compares keys.
+
+A small run of ninja gives ninja's hash of each command line. The log of a large graph is written with these hashes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Edge = tuple[tuple[str, ...], str, tuple[str, ...]]
 
 
 def project(root: Path, workspace: Workspace) -> Path:
-    """Write a directory with build.ninja, its log and all files of the workspace's plan; return `root`."""
+    """Write build.ninja, its log and all files of the workspace's plan into the new directory `root`."""
     root.mkdir()
     for name in _SOURCES:
         _touch(root / name)
@@ -86,7 +86,7 @@ def _compile_rule(case: Case) -> str:
 
 
 def _rules(workspace: Workspace) -> Mapping[str, str]:
-    """Return rule → command; file names are relative to the case's directory, as in our own commands."""
+    """Return rule → command. File names are relative to the case's directory, as in our own commands."""
     resolver = workspace.resolver
     device = command_lines.device_flags("local-sync", (1,))
     given = [f"512x512xf32=@random_{index}.bin" for index in (0, 1)]
@@ -109,7 +109,7 @@ def _write_rules(build: TextIO, rules: Mapping[str, str]) -> None:
 
 
 def _hashes(folder: Path, rules: Mapping[str, str]) -> dict[str, str]:
-    """Return rule → ninja's own hash of its command, from a build in which all tools are `true`."""
+    """Return ninja's own hash of each rule's command, from a build in which all tools are `true`."""
     (folder / "bin").mkdir(parents=True)
     for command in rules.values():
         (folder / "bin" / command.split()[0]).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Measure runs with nothing to do, and compare them with ninja on the same graph, or with stock doit."""
+"""Measure runs with nothing to do. Compare them with ninja on the same graph, or with stock doit."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def noop(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
 
 
 def looks(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
-    """Compare other commands that execute no tool with the start of stock doit."""
+    """Compare commands that execute no tool, such as `doit list`, with the start of stock doit."""
     project = folder / f"{cases}"
     if not project.exists():
         synthetic.project(project, cases)

@@ -1,8 +1,8 @@
 """List operations in which all recipes would miss an error: `python -m benchmarks.power [NAME …]`.
 
 A recipe is a way to make inputs for verification (docs/verification.md). The command tries every type and option of
-each operation at three sizes: a small one, one from networks, and one of a single row.
-`dispatchflow.verification.power` defines the errors.
+each operation at three sizes: small, as in networks, and with a single row. `dispatchflow.verification.power`
+defines the errors.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Measure the `growth` that correct sums of products need: `python -m benchmarks.rounding`.
 
-`growth` is the factor in the tolerance of sums (docs/verification.md, "What sums need"). The command prints the largest
-|error| / (u · Σ|terms|) of `--results` sums for each number of terms, order of summation and type; u is 2**-digits of
-the type. Operands are those of the recipe `random`.
+`growth` is the factor in the tolerance of sums (docs/verification.md, "What sums need"). The command computes
+`--results` sums for each number of terms, order of summation and type. It prints the largest |error| / (u ·
+Σ|terms|), where u is 2**-digits of the type. Operands are those of the recipe `random`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def in_parts(size: int) -> Callable[[Any, Any], Any]:
 
 
 def in_lanes(count: int) -> Callable[[Any, Any], Any]:
-    """Return a function that sums `count` interleaved lanes, as vector code does, then adds them up."""
+    """Return a function that sums `count` interleaved lanes, as vector code does, then adds up the lanes."""
 
     def summed(terms: Any, dtype: Any) -> Any:
         lanes = terms.reshape(*terms.shape[:-1], -1, min(count, terms.shape[-1]))
@@ -82,7 +82,9 @@ ORDERS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def needed(word: str, count: int, results: int) -> dict[str, float]:
-    """Return order of summation → the largest |error| / (u · Σ|terms|) of sums of `count` terms."""
+    """Return for each order of summation the largest |error| / (u · Σ|terms|) of sums of `count` terms.
+
+    `word` is a key of `TYPES`, and u is the second item of its value."""
     dtype, unit = TYPES[word]
     known = OPERATIONS["matmul"].signatures
     side = max(2, round(results**0.5))

@@ -3,10 +3,10 @@
     python -m benchmarks.sessions --folder sessions           # four times 30 runs, about 35 minutes; can be resumed
     python -m benchmarks.sessions --folder sessions --table   # the results so far
 
-Each run is a new process with a new copy of the store, so that its files are elsewhere in memory. The copy is made of
-the store that the previous run left: measurements, ceilings and the history of the anchors (kernels that show how fast
-the machine is) pass from run to run, as in a store that is used day after day. In the condition `busy` another process
-computes for random times on the first CPU; cases run on the last CPU.
+Each run is a new process with a new copy of the store, so that its files are elsewhere in memory. The copy is made
+of the store that the previous run left. Thus measurements, ceilings and the history of the anchors pass from run to
+run. Anchors are kernels that show how fast the machine is. In the condition `busy`, another process computes for
+random times on the first CPU. Cases run on the last CPU.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def read(part: Path) -> list[Run]:
 
 
 def measure(folder: Path, protocol: str, condition: str, runs: int) -> None:
-    """Run the cases until `folder` has the rows of `runs` runs with this protocol and condition."""
+    """Run the cases until `folder` has the rows of `runs` runs with this `protocol` and `condition`."""
     part, last = folder / f"{protocol}-{condition}.jsonl", folder / f"{protocol}-{condition}"
     template = _template(folder)
     for number in range(len(read(part)), runs):
@@ -137,14 +137,14 @@ def _template(folder: Path) -> Path:
 
 
 def copied(before: Path, project: Path) -> Path:
-    """Replace `project` by a copy of the project `before`, with its store and facts about the machine."""
+    """Replace `project` by a copy of the project `before`. Return `project`."""
     shutil.rmtree(project, ignore_errors=True)
     shutil.copytree(before, project, symlinks=True)
     return project
 
 
 def newest(rows: Iterable[dict[str, Any]]) -> Run:
-    """Return the newest row of each case, without the columns that no table needs."""
+    """Return the newest row of each case, with the columns that the tables need."""
     in_order = sorted(rows, key=lambda row: row["measured_at"])
     return {row["case"]: {name: row[name] for name in _KEPT} for row in in_order}
 
@@ -165,8 +165,9 @@ def _beside(condition: str) -> Iterator[None]:
 def table(found: dict[str, list[Run]]) -> str:
     """Return the table with one line per condition and interval.
 
-    It shows how often the interval contains the next run's median, and those of all other runs; the fraction of pairs
-    of intervals that do not overlap; and the spread of the medians of runs (standard deviation of logarithms)."""
+    The table shows how often an interval contains the median of the next run, and of any other run. `apart` is the
+    fraction of pairs of intervals that do not overlap. `spread` is the standard deviation of the logarithms of the
+    runs' medians."""
     rows = []
     for name, runs in found.items():
         for which, columns in INTERVALS.items():

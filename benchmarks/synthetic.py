@@ -1,7 +1,6 @@
 """Fill a store with complete cases in seconds, as it would be after days of measuring.
 
-The keys are real and the records are written by the store's own methods, but their outcomes are invented. Therefore
-only idle runs can be timed on it.
+The keys are real, but the outcomes of the actions are invented. Therefore only runs with nothing to do can be timed.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _APPLIED = (
 
 
 def spec(cases: int) -> str:
-    """Return a spec of ten tunings and a tenth of `cases` shapes; `cases` is a multiple of ten."""
+    """Return a spec of ten tunings and `cases` / 10 shapes. `cases` is a multiple of ten."""
     tunings = ", ".join(f'"double_tiling_64x64_8x{8 * (i + 1)}x1"' for i in (0, 1, 3, 7))
     tunings += ", " + ", ".join(f'"double_tiling_{64 * i}x128_4x16x4"' for i in (1, 2, 3, 4))
     k, m = _factors(cases // _TUNINGS)
@@ -58,13 +57,12 @@ tuning = ["default", "data_tiling", {tunings}]
 
 
 def _factors(count: int) -> tuple[int, int]:
-    """Return two factors of `count` that are close to each other, the smaller one first."""
     small = next(n for n in range(int(count**0.5), 0, -1) if count % n == 0)
     return small, count // small
 
 
 class _Bulk(Records):
-    """Records that are all added in one transaction, which is faster than one for each."""
+    """Adds all records in one transaction, which is faster than one transaction for each record."""
 
     @contextmanager
     def _transaction(self, changes: bool = True) -> Iterator[None]:
@@ -84,7 +82,7 @@ def project(root: Path, cases: int) -> Path:
 
 
 def fill(workspace: Workspace) -> None:
-    """Add records of all stages of all cases of the plan to the workspace's store, and publish their rows."""
+    """Add records of all stages of the plan's cases to the workspace's store, and publish their rows."""
     store = workspace.store
     shared = {name: store.put_bytes(name.encode()) for name in ("module", "vmfb", "configurations", "operand")}
     store.records = records = _Bulk(store.root / "records.sqlite")

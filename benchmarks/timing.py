@@ -19,7 +19,7 @@ DISPATCHFLOW = (str(Path(sys.executable).parent / "dispatchflow"),)
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one process and its children; the peak is that of the largest process."""
+    """The cost of a process and its children. `peak_bytes` is the peak of the largest process."""
 
     wall_s: float
     cpu_s: float
@@ -45,18 +45,16 @@ class CommandLine:
 
 
 def environment() -> dict[str, str]:
-    """Return an environment as users have it: Python keeps bytecode, and the store is the project's.
+    """Return an environment as users have it.
 
-    The facts about the machine are kept in the project too, so that each project is like a user's first."""
+    Python keeps bytecode. The store and the facts about the machine are in the project."""
     left_out = ("PYTHONDONTWRITEBYTECODE", "DISPATCHFLOW_STORE", "PYTHONPATH", "PYTHONUNBUFFERED")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return kept | {"DISPATCHFLOW_CACHE": ".dispatchflow/machine"}
 
 
 def run(argv: Sequence[str], folder: Path, stdin: str | None = None, env: Mapping[str, str] | None = None) -> Cost:
-    """Run a command and return its cost; exit if it fails.
-
-    The command is started from a small process, because a child's peak memory begins at its parent's."""
+    """Run a command and return its cost. Exit if the command fails."""
     with tempfile.TemporaryDirectory(prefix="dispatchflow-output-") as output:
         command = processes.Command(
             tuple(argv), folder, env or environment(), stdin, stdout=f"{output}/stdout", stderr=f"{output}/stderr"
@@ -70,9 +68,9 @@ def run(argv: Sequence[str], folder: Path, stdin: str | None = None, env: Mappin
 
 
 def pairs(ours: Callable[[], Cost], theirs: Callable[[], Cost], count: int) -> tuple[list[Cost], list[Cost], float]:
-    """Run both commands in turn `count` times, each first in half of the pairs.
+    """Run `ours` and `theirs` in turn, `count` times each.
 
-    Return the costs of each, and the median of the pairs' ratios of wall time, ours / theirs."""
+    Return the costs of `ours`, the costs of `theirs`, and the median ratio of their wall times."""
     found: tuple[list[Cost], list[Cost]] = ([], [])
     for number in range(count):
         sides = [(0, ours), (1, theirs)]

@@ -1,9 +1,9 @@
 """Fill the constant weights of the light ONNX models with random numbers.
 
-Usage: `python specs/fill_onnx.py DIRECTORY [NAME …]`. The `onnx` package has the topologies of known networks, in
-`onnx/backend/test/data/light/`. There, all elements of a weight are the same number and every output is 0.001, so wrong
-code could pass verification. This writes them with seeded random weights, scaled so that each layer keeps the size of
-its activations, and the last one's so that the outputs differ."""
+Usage: `python specs/fill_onnx.py DIRECTORY [NAME …]`. The `onnx` package has known networks as light models, in
+`onnx/backend/test/data/light/`. In a light model, all elements of a weight are equal, and every output is 0.001.
+Wrong code could therefore pass verification. The random weights keep the size of each layer's activations.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ def filled(model: Any, seed: int = 0) -> Any:
 
 
 def _weight(random: Any, node: Any, place: int, sizes: tuple[int, ...]) -> Any:
-    """Return a weight by what it is of its node: kernel, bias, or one of a normalization's four."""
     normal = random.standard_normal(sizes).astype(np.float32)
     if node.op_type in ("Conv", "Gemm") and place == 1:
         terms = int(np.prod(sizes[1:]))
@@ -60,7 +59,7 @@ def _weight(random: Any, node: Any, place: int, sizes: tuple[int, ...]) -> Any:
 
 
 def spread(model: Any) -> Any:
-    """Scale the last layer, so that what the softmax gets has the standard deviation `SPREAD`."""
+    """Scale the last layer so that the input of the softmax has the standard deviation `SPREAD`."""
     graph = model.graph
     softmax = next(node for node in graph.node if node.op_type == "Softmax")
     last = [node for node in graph.node if node.op_type in ("Conv", "Gemm")][-1]
