@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from dispatchflow.cases import known_failures
@@ -32,6 +32,8 @@ class Variable:
     meaning: str
     parse: Callable[[str], Any] = str
     """Converts the text to the value; raises ValueError with the allowed values."""
+    elsewhere: str = ""
+    """The meaning for commands of other groups; empty if it is the same."""
 
 
 class _NoneOf(ValueError):
@@ -200,9 +202,7 @@ _OWN: dict[str, Variable] = {
     "remeasure": Variable(
         "run", "yes: measure all again; noisy: only NOISY rows; N: only measurements older than N days", _remeasure
     ),
-    "noisy": Variable(
-        "run", "rows whose median is less certain than this are marked NOISY; default 5%", limits.percent
-    ),
+    "noisy": Variable("run", "rows whose median is less certain than this are NOISY; default 5%", limits.percent),
     "retry": Variable("run", "yes: try recorded failures again", _yes),
     "known_failures": Variable(
         "run",
@@ -219,13 +219,14 @@ _OWN: dict[str, Variable] = {
     "sample": Variable("check", "number of compiles to repeat, or all; ten times as many objects are read", _sample),
     "keep": Variable(
         "clean",
-        "30 keeps records of the last 30 days; referenced keeps what cases need; 30,referenced combines them",
+        "30 keeps records of the last 30 days; referenced keeps what cases need; 30,referenced combines both",
         _keep,
     ),
     "limit": Variable(
         "clean",
-        "remove the oldest objects until the rest fits; never what keep= names; elsewhere, the largest capture",
+        "remove the oldest objects until the rest fits; never what keep= names",
         limits.size,
+        "the largest capture of a program's sites, such as limit=2GiB; default 1GiB",
     ),
     "dry": Variable("clean", "yes: show what would be removed, remove nothing", _yes),
     "by": Variable(
@@ -269,7 +270,9 @@ VARIABLES: dict[str, Variable] = {
 
 def named(groups: Collection[str]) -> dict[str, Variable]:
     """Return the variables that these words name: groups (`report`) and variables (`out`)."""
-    return {name: variable for name, variable in VARIABLES.items() if variable.group in groups or name in groups}
+    own = {name: variable for name, variable in VARIABLES.items() if variable.group in groups}
+    others = {name: VARIABLES[name] for name in groups if name in VARIABLES and name not in own}
+    return own | {name: replace(each, meaning=each.elsewhere or each.meaning) for name, each in others.items()}
 
 
 def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:

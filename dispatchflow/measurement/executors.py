@@ -66,6 +66,8 @@ class Executors:
             dump = (self._runtime("iree-dump-module"), "--output=metadata", "module.vmfb")
             if (failure := self._run(dump, place)) is not None:
                 facts = {"invocation": given.name, "found": failure}
+                if failure == self._too_long:
+                    raise SpecError("the module was not read in time", facts, "Raise limit_s.")
                 raise SpecError("this is no compiled module that IREE can read", facts, "iree-compile makes one.")
             text = (place / "stdout").read_text(encoding="utf-8", errors="replace")
         return checked(given, vmfb, module_metadata.parse(text))
@@ -217,7 +219,13 @@ class Executors:
             time_limit_s=self.limit_s, memory_limit_bytes=machine.memory_bytes(), cpus=cpus,
         )  # fmt: skip
         outcome = processes.run(command)
+        if outcome.timed_out:
+            return self._too_long
         return reason_of(outcome, processes.shortened(place / "stderr")) if outcome.failure else None
+
+    @property
+    def _too_long(self) -> str:
+        return f"took longer than limit_s={self.limit_s:g}"
 
     @property
     def _cpus(self) -> tuple[int, ...]:

@@ -64,7 +64,8 @@ def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequenc
     site_states.refuse_library(case)
     device = workspace.device(reference, 1)
     if device.absent is not None:
-        raise ToolError(f"the reference {reference.name} has no device", {"found": device.absent})
+        hint = "doit devices lists the targets that have one."
+        raise ToolError(f"the reference {reference.name} has no device", {"found": device.absent}, hint)
     for _ in range(_ATTEMPTS):
         try:
             return _located(workspace, case, reference, device, wanted)

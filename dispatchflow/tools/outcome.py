@@ -28,7 +28,7 @@ class Outcome:
     def failure(self) -> str | None:
         """The reason why the process failed. None if the process succeeded."""
         if self.timed_out:
-            return f"took longer than {self.wall_s:.0f} s"
+            return f"took longer than {self.wall_s:{'.0f' if self.wall_s >= 10 else '.2g'}} s"
         if self.code < 0:
             if self.code == -signal.SIGILL:
                 return f"died by SIGILL: {ILLEGAL_INSTRUCTION}"

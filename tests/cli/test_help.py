@@ -36,7 +36,7 @@ def test_help_on_sites_names_its_form_its_variables_with_their_meanings_and_its_
 
 
 def test_help_on_a_command_has_only_what_it_takes(told):
-    assert named_in(told("extract")) == ["limit", "sites", "execution", "replay", "out"]
+    assert named_in(told("extract")) == ["sites", "limit", "execution", "out", "replay"]
     assert told("plan")[-2:] == ["  the variables for cases and for runs: doit variables", "  see docs/caching.md"]
     assert told("variables")[1:] == ["  see docs/specs.md"]
     assert told("top") == [f"top  {variables.VARIABLES['top'].meaning}"]

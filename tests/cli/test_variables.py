@@ -98,6 +98,13 @@ def test_a_wrong_value_is_an_error_that_lists_the_allowed_values(name, text, say
     assert caught.value.hint[1:] == f"{VARIABLES[name].meaning[1:]}."  # units keep their capitals
 
 
+def test_a_wrong_limit_is_explained_for_the_command_that_takes_it():
+    for groups, says in ((("clean",), "Remove the oldest objects"), (("cases", "limit"), "The largest capture")):
+        with pytest.raises(SpecError, match="limit cannot be 'abc'") as caught:
+            parse({"limit": "abc"}, groups)
+        assert caught.value.hint.startswith(says)
+
+
 SUMS = [name for name, cls in OPERATIONS.items() if "kind" in cls.options and "sum" in cls.options["kind"].values]
 
 

@@ -95,7 +95,9 @@ def test_sizes_and_bare_numbers_of_results_are_compared(vmfb: Path) -> None:
     assert found[2]["reason"] == "result 0 is 3x4, expected 2x4"
 
 
-@pytest.mark.parametrize(("script", "reason"), [(CRASH, "run failed: died by SIGSEGV"), (HANG, "took longer than 2 s")])
+@pytest.mark.parametrize(
+    ("script", "reason"), [(CRASH, "run failed: died by SIGSEGV"), (HANG, "took longer than limit_s=2")]
+)
 def test_a_crash_or_a_hang_is_a_row_and_the_next_invocation_runs(
     vmfb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, reason: str
 ) -> None:
@@ -126,6 +128,9 @@ def test_check_only_measures_nothing(vmfb: Path, tmp_path: Path, monkeypatch: py
 def test_a_file_that_is_not_a_compiled_module_is_refused(tmp_path: Path) -> None:
     with pytest.raises(dispatchflow.errors.SpecError, match="no compiled module"):
         rows(Invocation("mm", b"PK", "main"))
+    with pytest.raises(dispatchflow.errors.SpecError, match="not read in time") as error:
+        rows(Invocation("mm", b"PK", "main"), limit_s=1e-4)
+    assert "took longer than limit_s=0.0001" in str(error.value)
     with pytest.raises(dispatchflow.errors.SpecError, match="cannot be read"):
         rows(Invocation("mm", tmp_path / "none.vmfb", "main"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import tomllib
 from pathlib import Path
@@ -167,9 +168,12 @@ def test_a_module_has_the_operands_of_a_site_that_is_executed_so_often(project: 
 
 
 def test_an_extraction_replaces_an_earlier_one_and_leaves_other_files(project: Project) -> None:
-    words = ("extract", "operation=matmul", "m=8", "n=8", "k=8", "threads=1", "out=again")
-    assert project.doit(*words).code == 0
-    folder = project.root / "again"
+    words = ("extract", "operation=matmul", "m=8", "n=8", "k=8", "threads=1", "out=it's again")
+    made = project.doit(*words)
+    assert made.code == 0
+    printed = [shlex.split(line.partition(": ")[2]) for line in made.out.splitlines()[-2:]]
+    assert printed == [["doit", "specs=it's again", "profile:*"], ["sh", "it's again/repro.sh", "run"]]
+    folder = project.root / "it's again"
     (folder / "s09.mlir").write_text("of an earlier extraction")
     (folder / "mine.txt").write_text("mine")
     again = project.doit(*words)

@@ -5,6 +5,7 @@ A site is a place of a program that launches a dispatch.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,5 +64,5 @@ def _lines(made: Written) -> Iterator[str]:
     if made.without:
         numbers = ", ".join(map(str, made.without))
         yield f"site {numbers}: no module, because the compiler added the dispatch after all others were formed"
-    yield f"\nTo verify and measure them: doit specs={made.folder} 'profile:*'"
-    yield f"With IREE's tools only: sh {made.folder}/repro.sh run"
+    yield f"\nTo verify and measure them: doit {shlex.quote(f'specs={made.folder}')} 'profile:*'"
+    yield f"With IREE's tools only: sh {shlex.quote(f'{made.folder}/repro.sh')} run"

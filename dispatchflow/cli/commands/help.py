@@ -8,6 +8,7 @@ from dispatchflow.cli import sites, variables
 from dispatchflow.cli.case_tasks import STAGE_PAGES
 from dispatchflow.cli.commands._base import QueryCommand, print_aligned
 from dispatchflow.cli.commands.list import RUN, named
+from dispatchflow.cli.variables import Variable
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.stages import NAMED, SITES
 
@@ -24,7 +25,7 @@ class HelpCommand(QueryCommand):
     doc_purpose = "explain a command, a stage, a variable or a task of your own; usage: doit help WORD"
 
     def execute(self, params: Any, args: list[str]) -> int:
-        known = {name: variable.meaning for name, variable in variables.VARIABLES.items()}
+        known = {name: _both(variable) for name, variable in variables.VARIABLES.items()}
         known |= {RUN: self.commands[RUN].doc_purpose, **named(self.app.foreign(), self.commands)}
         for word in (each.partition(":")[0] for each in args):
             if word not in known:
@@ -40,6 +41,10 @@ class HelpCommand(QueryCommand):
                     print(f"  {short}--{option['long']}  {option['help']}")
                 _print_variables(command.groups, command.page)
         return 0
+
+
+def _both(variable: Variable) -> str:
+    return f"{variable.meaning}; elsewhere, {variable.elsewhere}" if variable.elsewhere else variable.meaning
 
 
 def _print_variables(groups: tuple[str, ...], page: str) -> None:

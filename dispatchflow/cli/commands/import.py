@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Iterator, Sequence
@@ -51,7 +52,7 @@ def _lines(made: Imported, specs: Path) -> Iterator[str]:
     )
 
     def named(path: Path) -> str:
-        return os.path.relpath(path, specs)
+        return json.dumps(os.path.relpath(path, specs), ensure_ascii=False)[1:-1]
 
     yield f'\nin a spec of {specs.name}/:\n\n[[sweep]]\noperation = "module"'
     yield f'file = "{named(made.module)}"'
