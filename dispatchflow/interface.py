@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _COMMAND = "from dispatchflow.cli.main import command; command()"
+_WRITES = "doit profile writes build/results/, and doit sites writes build/sites/."
+_OURS = "Name build/results, build/sites, or a file in them."
 _PATIENCE_S = 10.0
 """The seconds that an interrupted command has to end before another SIGINT is sent."""
 
@@ -99,7 +101,7 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
         older file does not have is null.
 
     Raises:
-        StoreError: there are no rows, or a file cannot be read or was not written by dispatchflow.
+        StoreError: the path does not exist or has no rows, or a file cannot be read or is not dispatchflow's.
     """
     import pyarrow as pa
 
@@ -107,17 +109,24 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
 
     place, found = Path(path), list[pa.Table]()
     try:
+        if not place.exists():
+            raise StoreError("there is no file or directory of rows here", {"path": place}, _WRITES)
         for part in sorted(place.glob("*.parquet")) if place.is_dir() else [place]:
             if (table := parquet.table(part)) is not None:
                 found.append(table)
     except (OSError, ValueError) as error:
         raise StoreError("these rows cannot be read", {"path": place, "found": error}) from error
+    if not found and not place.is_dir():
+        raise StoreError("this file was not written by dispatchflow", {"path": place}, _OURS)
     if not found:
-        raise StoreError("there are no rows here", {"looked in": place}, "doit profile writes build/results/.")
+        inside = place / "build" / "results"
+        raise StoreError(
+            "there are no rows here", {"looked in": place}, f"Did you mean '{inside}'?" if inside.is_dir() else _WRITES
+        )
     table = pa.concat_tables(found, promote_options="default")
     missing = {SITE_ROWS.mark.encode(), parquet.CASES.mark.encode()}.isdisjoint(table.schema.metadata or {})
     if missing:
-        raise StoreError("these rows are not dispatchflow's", {"path": place}, "Name build/results or build/sites.")
+        raise StoreError("these rows are not dispatchflow's", {"path": place}, _OURS)
     ordered = table.append_column("_order", pa.array([number or 0 for number in table["number"].to_pylist()]))
     return ordered.sort_by([("_order", "ascending"), ("recorded_at", "ascending")]).drop_columns(["_order"])
 

@@ -252,7 +252,10 @@ class Executors:
         try:
             return Path(os.fspath(given.vmfb)).read_bytes()  # type: ignore[arg-type]
         except OSError as error:
-            raise SpecError("the module cannot be read", {"invocation": given.name, "found": error}) from error
+            facts = {"invocation": given.name, "module": given.vmfb, "found": error.strerror}
+            raise SpecError(
+                "the module cannot be read", facts, "iree-compile NAME.mlir -o NAME.vmfb makes one."
+            ) from error
 
 
 def _value(shape: tuple[int, ...] | None, element: str, index: int, call: Call) -> str:

@@ -151,6 +151,9 @@ def _array(value: Any, what: str, place: dict[str, str]) -> Array:
         array: Array = np.asarray(value, order="C")
     except (ValueError, TypeError) as error:
         raise SpecError(f"{what} is no array: {error}", place) from error
+    if array.dtype.kind in "OSU":  # texts, and any other object
+        form = 'An operand is a value: numpy.zeros((4, 8), "float32"), numpy.load("x.npy"), or 5.'
+        raise SpecError(f"{what} is {value!r:.60}, neither a number nor an array", place, form)
     name = array.dtype.newbyteorder("=").name
     return array.astype(array.dtype.newbyteorder("="), copy=False).view(np.dtype(_SIGNLESS.get(name, array.dtype)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -58,6 +59,9 @@ def test_an_array_in_column_major_order_is_passed_in_row_major_order() -> None:
         ("main", (X, 7, BYTES.astype(complex)), "input 2 is complex128.*no known element type"),
         ("main", (X, [7, 8], BYTES), "input 1 is int64 with 2 elements; the function has the number i32"),
         ("main", (X, 7.5, BYTES), "input 1 is float64"),
+        ("main", ("3x4xbf16", 7, BYTES), "input 0 is '3x4xbf16', neither a number nor an array:.*numpy.zeros"),
+        ("main", (X, 7, Path("x.npy")), r"input 2 is PosixPath\('x.npy'\), neither"),
+        ("main", (None, 7, BYTES), "input 0 is None, neither"),
         ("main", (X, Input(7, cold=True), BYTES), "input 1 is the bare number i32"),
         ("main", (X, [[1], [2, 3]], BYTES), "input 1 is no array"),
         ("later", (Input(np.ones(4, np.float32), cold=True),), "takes fences.*cold=False"),

@@ -79,9 +79,13 @@ def test_reading_a_path_without_rows_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there are no rows here"):
         dispatchflow.read(tmp_path)
     (tmp_path / "other.parquet").write_bytes(b"PAR1")
-    for other in ("none.parquet", "other.parquet"):
-        with pytest.raises(StoreError, match="there are no rows here"):
-            dispatchflow.read(tmp_path / other)
+    with pytest.raises(StoreError, match="there is no file or directory of rows here"):
+        dispatchflow.read(tmp_path / "none.parquet")
+    with pytest.raises(StoreError, match="this file was not written by dispatchflow"):
+        dispatchflow.read(tmp_path / "other.parquet")
+    (tmp_path / "build/results").mkdir(parents=True)
+    with pytest.raises(StoreError, match=r"there are no rows here(.|\n)*Did you mean '.*build/results'"):
+        dispatchflow.read(tmp_path)
     (tmp_path / PART.format(1)).write_bytes(b"PAR1 cut")
     with pytest.raises(StoreError, match="these rows cannot be read"):
         dispatchflow.read(tmp_path)
