@@ -9,7 +9,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from dispatchflow.models import bundle, extraction, site_choice
 from dispatchflow.models.bundle import Bundle
 from dispatchflow.models.extraction import Extracted, Value
 from dispatchflow.models.site import Program, Site
+from dispatchflow.project.new_folder import new_folder
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.store.entries import Record
 from dispatchflow.store.store import DamagedObject
@@ -227,29 +227,26 @@ def _place(out: Path, made: Bundle, files: Mapping[str, Path], workspace: Worksp
     # The spec is written last, because it marks the folder as a bundle.
     texts = {bundle.README: bundle.readme(made), bundle.REPRO: bundle.repro(made), bundle.SPEC: bundle.spec(made)}
     texts = {**{file.name: file.text for file in case.tuning.files}, **texts}
-    fresh, scratch = not out.exists(), None
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=out))
-        for name, path in files.items():
-            shutil.copyfile(path, scratch / name)
-        for name, text in texts.items():
-            (scratch / name).write_text(text, encoding="utf-8")
-        for path in out.iterdir():
-            if _OURS.fullmatch(path.name):
-                path.unlink()
-        for name in (*files, *texts):
-            (scratch / name).replace(out / name)
+        with (
+            new_folder(out),
+            tempfile.TemporaryDirectory(prefix=".new-", dir=out, ignore_cleanup_errors=True) as folder,
+        ):
+            scratch = Path(folder)
+            for name, path in files.items():
+                shutil.copyfile(path, scratch / name)
+            for name, text in texts.items():
+                (scratch / name).write_text(text, encoding="utf-8")
+            for path in out.iterdir():
+                if _OURS.fullmatch(path.name):
+                    path.unlink()
+            for name in (*files, *texts):
+                (scratch / name).replace(out / name)
     except OSError as error:
+        # copyfile names its source also if there is no room for the copy.
         if isinstance(error, FileNotFoundError) and error.filename in map(str, files.values()):
             facts = {"object": error.filename, "found": error.strerror}
             raise StoreError(
                 "an object of the store cannot be read", facts, "doit store check finds others."
             ) from error
         raise SpecError(f"out={out} cannot be written", {"found": error.strerror}) from error
-    finally:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
-        if fresh:
-            with suppress(OSError):  # it is not empty, or was not made
-                out.rmdir()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dispatchflow.errors import DispatchflowError, SpecError, ToolError, suggestion
 from dispatchflow.mlir.functions import Declaration, declarations
+from dispatchflow.project.new_folder import new_folder
 from dispatchflow.tools import processes
 from dispatchflow.tools.limits import Limits
 
@@ -65,12 +66,13 @@ def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
     """
     if out.suffix != ".mlir":
         raise SpecError(f"out={out} must end with .mlir", {"form": "out=ir/gpt.mlir"})
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{out.stem}-", dir=out.parent))
-    except OSError as error:
-        raise SpecError(f"out={out} cannot be written", {"found": error.strerror}) from error
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(new_folder(out.parent))
+            made = tempfile.TemporaryDirectory(prefix=f".{out.stem}-", dir=out.parent, ignore_cleanup_errors=True)
+            scratch = Path(stack.enter_context(made))
+        except OSError as error:
+            raise SpecError(f"out={out} cannot be written", {"found": error.strerror}) from error
         facts = _run(file, function, scratch, limits)
         found = declarations((scratch / "new.mlir").read_text(encoding="utf-8"))
         ((name, types),) = found.items()
@@ -81,8 +83,6 @@ def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
         weights, arrays, module = (_moved(scratch / f"new{end}", out) for end in (".irpa", ".npz", ".mlir"))
         assert module is not None
         return Imported(module, weights, arrays, facts["no_arrays"], name, types, facts["f64"])
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _moved(made: Path, out: Path) -> Path | None:

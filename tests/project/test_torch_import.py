@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatchflow.errors import SpecError
+from dispatchflow.errors import DispatchflowError, SpecError
 from dispatchflow.models import _import_torch
 from dispatchflow.project import torch_import
 from dispatchflow.tools.limits import DEFAULT
@@ -32,6 +32,14 @@ def test_the_file_to_write_ends_with_mlir(tmp_path):
     with pytest.raises(SpecError, match=r"must end with \.mlir"):
         torch_import.imported(tmp_path / "gpt.py", "make", tmp_path / "gpt.txt", DEFAULT)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_import_leaves_no_folder_that_it_created(tmp_path):
+    for folder, code in (("new/deeper", "def other(): pass"), ("new", "exit(3)")):
+        (tmp_path / "gpt.py").write_text(code)
+        with pytest.raises(DispatchflowError):
+            torch_import.imported(tmp_path / "gpt.py", "make", tmp_path / folder / "gpt.mlir", DEFAULT)
+        assert [path.name for path in tmp_path.iterdir()] == ["gpt.py"]
 
 
 @pytest.mark.parametrize(("lacking", "name"), (("torch", "torch"), ("iree.turbine", "iree-turbine")))

@@ -161,11 +161,13 @@ def test_a_report_needs_no_room(disk: Path, copied: Project) -> None:
 
 
 def test_a_bundle_on_a_full_disk_names_its_folder_and_leaves_nothing(disk: Path, copied: Project) -> None:
-    ballast = fill(disk)
-    outcome = copied.doit("extract", f"compile:{NAME}", f"out={disk}/alone")
-    assert outcome.code == 2
-    assert f"out={disk}/alone cannot be written" in outcome.err and "No space left on device" in outcome.err
-    assert list(disk.iterdir()) == [ballast]
+    for but_kib in (0, 4):  # room for no file, or for no whole file
+        ballast = fill(disk, but_kib << 10)
+        outcome = copied.doit("extract", f"compile:{NAME}", f"out={disk}/new/alone")
+        assert outcome.code == 2
+        assert f"out={disk}/new/alone cannot be written" in outcome.err and "No space left on device" in outcome.err
+        assert list(disk.iterdir()) == [ballast]
+        ballast.unlink()
 
 
 def test_looking_and_cleaning_need_no_room(disk: Path, copied: Project) -> None:

@@ -1,0 +1,24 @@
+"""Create the folder of `out=`, and remove it if nothing is written to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[None]:
+    """Make a folder and its missing parents; remove those that are empty after the `with` block.
+
+    Raises:
+        OSError: the folder cannot be created.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    finally:
+        for path in missing:
+            with suppress(OSError):  # it is not empty, or was not created
+                path.rmdir()
