@@ -61,7 +61,18 @@ class ModuleCall:
         if outcome.failure is None:
             return None
         facts: Facts = {"verification": "not compared", **self.ran_with}
-        return failed("run", outcome, self.scratch, facts, self.store, self.limits)
+        ok, reason, outs, facts = failed("run", outcome, self.scratch, facts, self.store, self.limits)
+        return ok, f"{reason}{self._given_instead(reason or '', data)}", outs, facts
+
+    def _given_instead(self, reason: str, data: Data) -> str:
+        """Return what the files with weights have instead of a missing scope or weight, to add to `reason`."""
+        tool = self.toolchain.tool(parameters.TOOL)
+        if not data.parameters or not Path(tool).exists():
+            return ""
+        argv = parameters.listing_argv(tool, [value for value, _ in data.parameters])
+        command = processes.Command(argv, self.scratch, self.environment, time_limit_s=self.limits.run_s)
+        _, listing, _ = processes.answer(command)
+        return parameters.given_instead(reason, parameters.listed(listing))
 
     def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
         """Return result's index → type, such as `4x8xf32`, or the failure of the call.

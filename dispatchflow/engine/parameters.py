@@ -22,7 +22,7 @@ from dispatchflow.tools.limits import Limits
 if TYPE_CHECKING:
     from dispatchflow.iree.toolchain import Toolchain
 
-_TOOL, _LISTING = "iree-dump-parameters", "listing"
+_LISTING = "listing"
 
 
 def stored(
@@ -48,7 +48,7 @@ def stored(
     paths = {name: item.file.path for name, item in zip(program.parameter_names, program.parameters, strict=True)}
     for name, path in paths.items():
         shutil.copyfile(path, scratch / name)
-    if Path(toolchain.tool(_TOOL)).exists():
+    if Path(toolchain.tool(parameters.TOOL)).exists():
         _check(program, store.path(action.ingredients["module"]), scratch, toolchain, limits)
     found = {name: store.put_file(scratch / name) for name in paths}
     for digest, item in zip(found.values(), program.parameters, strict=True):
@@ -66,20 +66,35 @@ def _check(program: Module, printed: Path, scratch: Path, toolchain: Toolchain, 
     entries = parameters.listed((scratch / _LISTING).read_text(encoding="utf-8", errors="replace"))
     if (again := parameters.twice(entries)) is not None:
         raise ToolError(f"{again.spelt} is in the parameters twice, and the runtime would take either")
-    held = {(entry.scope, entry.key): entry.nbytes for entry in entries}
+    held, types = {(entry.scope, entry.key): entry.nbytes for entry in entries}, _types(program, scratch)
     for weight in parameters.named(printed.read_text(encoding="utf-8", errors="replace")):
         needed, has = module.nbytes_of(weight.type), held.get((weight.scope, weight.key))
         if needed is not None and has is not None and needed != has:
             needs = f"the module's is a {weight.type} of {needed:,} B"
             raise ToolError(f"{weight.spelt} has {has:,} B in its file; {needs}; export both from the same model")
+        held_type = types.get((weight.scope, weight.key))
+        if parameters.other_type(held_type, module.element_of(weight.type)):
+            needs = f"the module's is a {weight.type}"
+            raise ToolError(f"{weight.spelt} is {held_type} in its file; {needs}; export both from the same model")
+
+
+def _types(program: Module, scratch: Path) -> dict[tuple[str, str], str]:
+    """Return (scope, key) → element type of each weight whose file has this type."""
+    found: dict[tuple[str, str], str] = {}
+    for name, item in zip(program.parameter_names, program.parameters, strict=True):
+        if item.ending == ".safetensors":
+            with (scratch / name).open("rb") as content:
+                found |= {(item.scope, key): type_ for key, type_ in parameters.safetensors_types(content).items()}
+    return found
 
 
 def _list(values: Sequence[str], scratch: Path, toolchain: Toolchain, limits: Limits) -> str | None:
     """Write the list of weights to the file `_LISTING`; return why a file cannot be read, None on success.
 
     `values` are values of the tools' option `--parameters=`, one for each file."""
+    argv = parameters.listing_argv(toolchain.tool(parameters.TOOL), values)
     command = processes.Command(
-        parameters.listing_argv(toolchain.tool(_TOOL), values), scratch, command_lines.environment(os.environ),
+        argv, scratch, command_lines.environment(os.environ),
         stdout=_LISTING, time_limit_s=limits.run_s, memory_limit_bytes=limits.memory_bytes,
     )  # fmt: skip
     outcome = processes.run(command)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
+TOOL = "iree-dump-parameters"
 FORMATS = (".irpa", ".gguf", ".safetensors")
 """The suffixes of the files that the runtime reads; the suffix decides the format."""
 
@@ -13,11 +16,20 @@ _SCOPE = re.compile(r"// Parameter scope (?:`(.*)`|<global>) \(")
 _ENTRY = re.compile(r" *\S+ \| +\S+ \| +(\d+) \| `(.*)`")
 _NAMED = re.compile(r'parameter\.named<(?:"([^"\n]*)"::)?"([^"\n]*)"> : (tensor<[^>\n]*>)')
 
+_MISSING_SCOPE = re.compile(r"no provider registered that handles scopes like '(.*?)'")
+_MISSING_KEY = re.compile(r"no parameter found in index with key '(.*?)'")
+
 _HINTS = (
-    (r"no provider registered that handles scopes like '(.*?)'", 'give its file: parameters = ["{}weights.irpa"]'),
+    (_MISSING_SCOPE.pattern, 'give its file: parameters = ["{}weights.irpa"]'),
     (r"no parameter found in index with key '", "no file in parameters has this weight"),
     (r"parameter `.*?` range out of bounds", "the file's weight is smaller than the module's"),
 )
+
+
+_NEAREST = 5
+
+_SAFETENSORS = {"F64": "f64", "F32": "f32", "F16": "f16", "BF16": "bf16", "I64": "i64", "I32": "i32", "I16": "i16"}
+"""A type of `.safetensors` → the MLIR type; those of 8 bits are left out: they may hold others."""
 
 
 class Entry(NamedTuple):
@@ -89,3 +101,32 @@ def hinted(reason: str) -> str:
             scope = match[1] if match.re.groups else ""
             return f"{reason}; {hint.format(scope and f'{scope}=')}"
     return reason
+
+
+def given_instead(reason: str, entries: Sequence[Entry]) -> str:
+    """Return the scopes or weights in files that are most like a missing one, to add to `reason`.
+
+    The result is empty if `reason`, a failed call's, does not say that a scope or weight is missing."""
+    import difflib  # only on the way to an error message
+
+    if match := _MISSING_SCOPE.search(reason):
+        what, known = "scopes given", {entry.scope: repr(entry.scope) if entry.scope else "none" for entry in entries}
+    elif match := _MISSING_KEY.search(reason):
+        what, known = "nearest weights", {entry.key: repr("::".join(filter(None, entry[:2]))) for entry in entries}
+    else:
+        return ""
+    near = difflib.get_close_matches(match[1], known, n=_NEAREST, cutoff=0)
+    return f"; {what}: {', '.join(known[name] for name in near)}" if near else ""
+
+
+def safetensors_types(content: BinaryIO) -> dict[str, str]:
+    """Return weight's key → MLIR element type, from a file `.safetensors`; other types are left out."""
+    (size,) = struct.unpack("<Q", content.read(8))
+    header = json.loads(content.read(size))
+    types = {key: _SAFETENSORS.get(entry.get("dtype")) for key, entry in header.items()}
+    return {key: type_ for key, type_ in types.items() if type_ is not None}
+
+
+def other_type(held: str | None, element: str) -> bool:
+    """Return whether a weight's element type in its file is known to be another one than in the module."""
+    return held is not None and held != element and element in _SAFETENSORS.values()

@@ -1,5 +1,8 @@
 """Weights in files are listed and named, and messages about missing weights get a hint."""
 
+import io
+import struct
+
 from dispatchflow.iree import parameters
 from dispatchflow.iree.parameters import Entry, Named
 
@@ -49,3 +52,22 @@ def test_runtime_messages_on_weights_get_a_hint_on_the_spec():
     small = "OUT_OF_RANGE; parameter `w` range out of bounds (offset=0, length=512, size=256)"
     assert parameters.hinted(small).endswith("the file's weight is smaller than the module's")
     assert parameters.hinted("something else") == "something else"
+
+
+def test_the_nearest_scopes_and_weights_are_named_if_one_is_missing():
+    entries = [Entry("model", f"layer.{i}.weight", 4) for i in range(9)] + [Entry("", "b", 4)]
+    scope = "NOT_FOUND; no provider registered that handles scopes like 'modell'"
+    assert parameters.given_instead(scope, entries) == "; scopes given: 'model', none"
+    key = "NOT_FOUND; no parameter found in index with key 'layer.7.weights'"
+    near = parameters.given_instead(key, entries)
+    assert near.startswith("; nearest weights: 'model::layer.7.weight', ") and near.count(",") == 4
+    assert parameters.given_instead(key, []) == parameters.given_instead("died by SIGSEGV", entries) == ""
+
+
+def test_element_types_of_safetensors_are_compared_unless_they_may_hold_others():
+    header = b'{"__metadata__": {"format": "pt"}, "w": {"dtype": "BF16"}, "q": {"dtype": "U8"}}'
+    types = parameters.safetensors_types(io.BytesIO(struct.pack("<Q", len(header)) + header + b"weights"))
+    assert types == {"w": "bf16"}
+    assert parameters.other_type("bf16", "f16")
+    for held, element in (("bf16", "bf16"), (None, "i4"), ("f32", "complex<f16>")):
+        assert not parameters.other_type(held, element)

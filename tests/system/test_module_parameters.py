@@ -48,10 +48,10 @@ def write_irpa(path, **arrays):
     index.create_archive_file(str(path))
 
 
-def write_safetensors(path, **arrays):
+def write_safetensors(path, dtype="F32", **arrays):
     header, at = {}, 0
     for key, array in arrays.items():
-        header[key] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        header[key] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
         at += array.nbytes
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(array.tobytes() for array in arrays.values()))
@@ -111,8 +111,12 @@ def test_weights_are_read_from_several_files_and_other_formats_also_by_the_refer
     ("weights", "told"),
     [
         (None, 'handles scopes like \'model\'; give its file: parameters = ["model=weights.irpa"]'),
-        ("w.irpa", 'handles scopes like \'model\'; give its file: parameters = ["model=weights.irpa"]'),
-        ("model=half.irpa", "no parameter found in index with key 'b'; no file in parameters has this weight"),
+        ("w.irpa", 'handles scopes like \'model\'; give its file: parameters = ["model=weights.irpa"]; scopes given: none'),
+        (
+            "model=half.irpa",
+            "no parameter found in index with key 'b'; no file in parameters has this weight; nearest weights: 'model::w'",
+        ),
+        ("model=i32.safetensors", "'w' of the scope 'model' is i32 in its file; the module's is a tensor<8x16xf32>"),
         ("model=w.irpa;model=half.irpa", "the weight 'w' of the scope 'model' is in the parameters twice"),
         ("model=small.irpa", "'w' of the scope 'model' has 256 B in its file; the module's is a tensor<8x16xf32> of 512 B"),
         ("model=large.irpa", "'w' of the scope 'model' has 1,024 B in its file; the module's is a tensor<8x16xf32>"),
@@ -125,6 +129,7 @@ def test_wrong_weights_are_reported_without_compiling(project, tmp_path, weights
     write_irpa(folder / "half.irpa", w=W)
     write_irpa(folder / "small.irpa", w=W[:4], b=B)
     write_irpa(folder / "large.irpa", w=np.concatenate([W, W]), b=B)  # the runtime would read the first half
+    write_safetensors(folder / "i32.safetensors", dtype="I32", w=W, b=B)
     (folder / "x.gguf").write_bytes((folder / "w.irpa").read_bytes())
     written = "" if weights is None else f"parameters = {json.dumps(weights.split(';'))}"
     copied.add(SPEC.replace('parameters = "model=w.irpa"', written), "a.toml")
