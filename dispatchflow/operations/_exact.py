@@ -21,6 +21,11 @@ FEW = 3
 
 With fewer, an error in the element may change no result."""
 
+_ROWS = 8
+"""With fewer results that use an element, a relu needs inputs with negative sums.
+
+See `Thinning.clipped`."""
+
 
 class Operand(Protocol):
     """The part of `api.Operand` that is used here; `api` imports this file."""
@@ -102,6 +107,11 @@ class Thinning(NamedTuple):
 
     A sum of 512 random terms 1 and -1 is about 22. After rounding to a type with three or four digits (f8), such a sum
     does not show a lost 1."""
+    clipped: bool = False
+    """Whether sums are negative before a relu that clips them.
+
+    In other sets most of these sums are positive. If a column has few results, they may be positive in the recipe
+    `random` too, and a lost relu would change nothing."""
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
@@ -117,9 +127,13 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
         # Clipping or rounding may hide an element in one set, if few results use it or if sums are large. Then there
         # are two sets.
         rounds = operation.types.result.digits < operation.types.accumulator.digits
-        few = _uses(operation, [operand for operand in operands if _factor(operand)]) < FEW
+        uses = _uses(operation, [operand for operand in operands if _factor(operand)])
         first = Thinning(((),) * len(operands))
-        if not (few and (operation.clips or rounds)) and _fits(operation, sqrt(terms)):
+        if operation.clips and not operation.types.accumulator.is_float:
+            # The random products of unsigned and signed integers have one sign in most columns.
+            mixed = any(element.is_unsigned for element in operation.types.operands)
+            return (first, first._replace(clipped=True)) if mixed or uses < _ROWS else (first,)
+        if not (uses < FEW and (operation.clips or rounds)) and _fits(operation, sqrt(terms)):
             return (first,)
         balanced = rounds and operation.types.result.is_float and operation.factors == 2
         return (first, first._replace(balanced=balanced))

@@ -104,8 +104,10 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     #
     # If the result has at least twice the operand's bits, the second half of each negative line consists of the type's
     # lowest number; this half begins at an even position. The sum of two adjacent products of lowest numbers overflows
-    # an integer with twice the operand's bits. If the result has less than twice the operand's bits, all elements of
-    # the first operand are odd, because products of even numbers may wrap to 0 (6 · 8 in i4).
+    # an integer with twice the operand's bits. If the epilogue clips sums, only every second pair in this half consists
+    # of lowest numbers: where `random` is clipped, no other inputs show which elements are read. If the result has less
+    # than twice the operand's bits, all elements of the first operand are odd, because products of even numbers may
+    # wrap to 0 (6 · 8 in i4).
     #
     # A quantized operand must be far from its zero point. If the zero point is negative, the first, third, … lines are
     # positive, except the last eighth of each; the other lines are negative.
@@ -120,7 +122,9 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     negative = -values if odd else -1 - values
     if operation.multiplies and doubles:
         places = line_numbers(shape, [axis for axis in range(len(shape)) if axis not in operand.lines])
-        negative = np.where(places >= places.size // 4 * 2, -(2**element.digits), negative)
+        pairs = (places - places.size // 4 * 2) // 2
+        lowest = (pairs >= 0) & (pairs % (2 if operation.clips else 1) == 0)
+        negative = np.where(lowest, -(2**element.digits), negative)
         if below_0:
             values = np.where(places >= (places.size - places.size // 8) // 2 * 2, -(2**element.digits), values)
     if operation.clips and not any(other.is_unsigned for other in operation.signature.operands):
@@ -128,24 +132,35 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     return np.where(line_numbers(shape, operand.lines) % 2 != below_0, values, negative)
 
 
-def near_ends(values: Array, random: Array | None, operand: Operand, operation: Operation) -> Array:
+def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bool | None) -> Array:
     """Return the small integers `values` of an operand, moved near the ends of the accumulator's range."""
     # The operand is added to sums. Some of these additions then wrap, and a kernel whose additions saturate gives
     # another result. The first integer is near the end that has the sign of the first sum (see `one_sided`); each other
     # integer is near the end that has its own sign. An operand whose type is not the accumulator's is not changed.
     #
-    # If the epilogue clips negative sums, a sum that wraps becomes 0 and shows no other error. Then only few integers
-    # are moved, all to the upper end: every third one, if it is positive in the recipe `random`, whose inputs show the
-    # other errors. The argument `random` is the operand in that recipe; it is None if the epilogue does not clip.
+    # If the epilogue clips negative sums, a sum that wraps becomes 0 and shows no other error. Integers are then moved
+    # to the upper end: in a single set of exact inputs (`clipped` is None) every third one; if there are more sets, all
+    # integers of the last operand, in the set with clipped sums.
     element, factors = operand.type.element, operation.signature.operands[:2]
     if element is not operation.types.accumulator:
         return values
     largest, order = 2**element.digits - 1, np.arange(values.size).reshape(values.shape)
-    if random is not None:
-        return np.where((order % 3 == 1) & (random > 0), largest - abs(values), values)
+    if operation.clips:
+        chosen = order % 3 == 1 if clipped is None else clipped and operand == operation.operands()[-1]
+        return np.where(chosen, largest - abs(values), values)
     upper = np.where(order == 0, sum(not factor.is_unsigned for factor in factors) % 2 == 0, values > 0)
     moved: Array = np.where(upper, largest - abs(values), abs(values) - 1 - largest)
     return moved
+
+
+def surplus(operand: Operand, operation: Operation) -> int:
+    """Return by how many bits the random integers of a bias are longer than the sums before a relu.
+
+    If a bias is much larger than the sums, all results of a column have its sign. Return 0 if sums may wrap."""
+    digits, more = sum(element.digits for element in operation.signature.operands[:2]), log2(max(operation.terms, 1))
+    room = operand.type.element.digits
+    wraps = operand.type.element.is_float or digits + more >= room
+    return 0 if wraps else max(room + 3 - digits - ceil(more / 2), 0)
 
 
 def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:

@@ -38,7 +38,7 @@ from dispatchflow.operations._random import dtype_of as dtype_of
 from dispatchflow.operations._random import full
 from dispatchflow.operations._random import stream as stream
 from dispatchflow.operations._random import uniform as uniform
-from dispatchflow.operations._range import codes, line_powers, near_ends, one_sided, powers, spans
+from dispatchflow.operations._range import codes, line_powers, near_ends, one_sided, powers, spans, surplus
 
 if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
@@ -85,7 +85,8 @@ def made(operation: Operation, recipe: str) -> list[Array]:
 
 def exact(operation: Operation, which: int = 0) -> list[Array]:
     """Return the operands of the recipe `exact` (`which` is 0), `exact2` (1), and so on."""
-    thinning, recipe = thinnings(operation)[which], 5 + which if which else 0
+    sets, recipe = thinnings(operation), 5 + which if which else 0
+    thinning = sets[which]
     made = []
     for index, (operand, axes, span) in enumerate(
         zip(operation.operands(), thinning.axes, spans(operation), strict=True)
@@ -98,8 +99,7 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
         else:
             values = _small(stream(index, recipe, tensor.size), operand, operation)
             if operation.addends and not multiplied and not tensor.element.is_float:
-                random = _random_operand(operand, index) if operation.clips else None
-                values = near_ends(values, random, operand, operation)
+                values = near_ends(values, operand, operation, thinning.clipped if len(sets) > 1 else None)
         if any(span):
             values = values * powers(tensor.shape, operand.lines, span)
         if axes:
@@ -240,7 +240,12 @@ def _turn(size: int, digits: int) -> Array:
 
 def random(operation: Operation) -> list[Array]:
     """Return the operands of the random recipe, in the shapes of `operation.operands()`."""
-    return [_random_operand(operand, index) for index, operand in enumerate(operation.operands())]
+    made = [_random_operand(operand, index) for index, operand in enumerate(operation.operands())]
+    if operation.multiplies and operation.clips:
+        for values, operand in zip(made, operation.operands(), strict=True):
+            if not _multiplied(operand) and (bits := surplus(operand, operation)):
+                values >>= bits
+    return made
 
 
 def _held(values: Array, element: ElementType) -> Array:
