@@ -21,7 +21,7 @@ FEW = 3
 
 With fewer, an error in the element may change no result."""
 
-_ROWS = 8
+_ROWS = 16
 """With fewer results that use an element, a relu needs inputs with negative sums.
 
 See `Thinning.clipped`."""
@@ -108,7 +108,7 @@ class Thinning(NamedTuple):
     A sum of 512 random terms 1 and -1 is about 22. After rounding to a type with three or four digits (f8), such a sum
     does not show a lost 1."""
     clipped: bool = False
-    """Whether sums are negative before a relu that clips them.
+    """Whether sums are negative before a relu or gelu.
 
     In other sets most of these sums are positive. If a column has few results, they may be positive in the recipe
     `random` too, and a lost relu would change nothing."""
@@ -116,6 +116,17 @@ class Thinning(NamedTuple):
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
     """Return a `Thinning` for each set of exact inputs; () if no operand may have the needed zeros."""
+    sets, types = _unclipped(operation), operation.types
+    # The random products of unsigned and signed integers have one sign in most columns.
+    mixed = any(element.is_unsigned for element in types.operands)
+    factors = [operand for operand in operation.operands() if _factor(operand)]
+    if not sets or not operation.clips or (_uses(operation, factors) >= _ROWS and not mixed):
+        return sets
+    return (*(sets if types.accumulator.is_float else sets[:1]), sets[0]._replace(clipped=True))
+
+
+def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
+    """Return the sets of exact inputs in which most sums are positive before a relu."""
     # If all terms may be nonzero, there is one set. There are two if clipping or rounding of the results may hide an
     # error in one set. Otherwise there are as many sets as are needed for each element of each operand to contribute to
     # a result in at least one set, but at most `_SETS`.
@@ -127,13 +138,9 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
         # Clipping or rounding may hide an element in one set, if few results use it or if sums are large. Then there
         # are two sets.
         rounds = operation.types.result.digits < operation.types.accumulator.digits
-        uses = _uses(operation, [operand for operand in operands if _factor(operand)])
+        few = _uses(operation, [operand for operand in operands if _factor(operand)]) < FEW
         first = Thinning(((),) * len(operands))
-        if operation.clips and not operation.types.accumulator.is_float:
-            # The random products of unsigned and signed integers have one sign in most columns.
-            mixed = any(element.is_unsigned for element in operation.types.operands)
-            return (first, first._replace(clipped=True)) if mixed or uses < _ROWS else (first,)
-        if not (uses < FEW and (operation.clips or rounds)) and _fits(operation, sqrt(terms)):
+        if not (few and (operation.clips or rounds)) and _fits(operation, sqrt(terms)):
             return (first,)
         balanced = rounds and operation.types.result.is_float and operation.factors == 2
         return (first, first._replace(balanced=balanced))

@@ -97,7 +97,7 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
         elif multiplied and thinning.balanced:
             values = _balanced(operation, operand)
         else:
-            values = _small(stream(index, recipe, tensor.size), operand, operation)
+            values = _small(stream(index, recipe, tensor.size), operand, operation, thinning.clipped)
             if operation.addends and not multiplied and not tensor.element.is_float:
                 values = near_ends(values, operand, operation, thinning.clipped if len(sets) > 1 else None)
         if any(span):
@@ -108,13 +108,15 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
     return made
 
 
-def _small(raw: Array, operand: Operand, operation: Operation) -> Array:
-    """Return nonzero integers in -r … r; those of an operand that is added to a sum are shifted."""
+def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) -> Array:
+    """Return nonzero integers in -r … r; those of an operand that is added to a sum are shifted.
+
+    The shift makes most sums positive, or negative if `clipped` is true."""
     numbers = exact_range(operation)
     values = below(raw, 2 * numbers.r) - numbers.r
     values += values >= 0  # no zeros: a lost zero would not be noticed
     if not _multiplied(operand) and operation.factors > 1:
-        values += numbers.shift
+        values += -numbers.shift if clipped and operand.type.element.is_float else numbers.shift
     return _held(values, operand.type.element).reshape(operand.type.shape)
 
 
@@ -142,6 +144,8 @@ def wide_digits(operation: Operation) -> tuple[int, int]:
 def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
     """Return the operands of the wide recipe; in `wide2` the factors have exchanged their roles."""
     digits, _ = wide_digits(operation)
+    # If few results use an element, all numbers are positive before a relu, so that it hides no result.
+    positive = operation.compares_bits("wide") and any(thinning.clipped for thinning in thinnings(operation))
     operands, coded = operation.operands(), _all_codes(operation)
     axes, share = wide_places(operation)
     factors = [index for index, operand in enumerate(operands) if operand.shared is not None]
@@ -171,6 +175,7 @@ def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
             values.swapaxes(0, axis)[both] = full(picked, digits // 2) / (1 + factor)
         elif own == 1 or (_multiplied(operand) and (factors or bool(operand.summed) is exchanged)):
             values = one
+        values = abs(values) if positive else values
         if axes[index]:
             values = values * _mask(tensor.shape, axes[index], share)
         found.append(values.astype(dtype_of(tensor.element)))

@@ -33,7 +33,7 @@ def in_last_column(operation: Any, wrong: Kernel) -> Kernel:
 
 
 @pytest.mark.parametrize("types", ["i8", "i4", "ui8_i8"])
-@pytest.mark.parametrize("m", [1, 2, 3, 7, 8, 64])
+@pytest.mark.parametrize("m", [1, 2, 7, 8, 15, 16, 64])
 def test_an_error_in_the_last_column_of_an_integer_product_is_reported(types: str, m: int) -> None:
     for n in range(16, 32, 2):
         operation = OPERATIONS["matmul"].make((m, n, 64), types, None, epilogue="bias+relu")
@@ -63,3 +63,53 @@ def test_an_integer_product_without_its_relu_is_reported(name: str, sizes: tuple
     without = unclipped(operation)
     assert is_reported(operation, without)
     assert is_reported(operation, lambda *x: abs(without(*x)))
+
+
+def rounded(values: Any, digits: int) -> Any:
+    significand, exponent = np.frexp(values)
+    return np.ldexp(np.round(significand * 2.0**digits), exponent - digits)
+
+
+@pytest.mark.parametrize("types", ["f32", "f16", "f16_f32_f16"])
+@pytest.mark.parametrize("m", [1, 8])
+def test_a_relu_lost_in_the_last_column_or_row_of_a_product_is_reported(types: str, m: int) -> None:
+    for n in range(24, 40):
+        operation = OPERATIONS["matmul"].make((m, n, 64), types, None, epilogue="bias+relu")
+        without = unclipped(operation)
+        assert is_reported(operation, in_last_column(operation, without)), n
+        assert is_reported(operation, in_last_column(operation, lambda *x, without=without: abs(without(*x)))), n
+        column = OPERATIONS["matmul"].make((n, 1, 64), types, None, epilogue="bias+relu")
+
+        def kernel(*x: Any, column: Any = column) -> Any:
+            return np.concatenate([column.reference(x)[:-1], unclipped(column)(*x)[-1:]])
+
+        assert is_reported(column, kernel), n
+
+
+@pytest.mark.parametrize("digits", [8, 11, 16])
+def test_lost_digits_in_the_last_column_of_a_product_with_one_row_are_reported(digits: int) -> None:
+    for sizes in [(1, 1, 1024), *((1, n, 64) for n in range(24, 40))]:
+        operation = OPERATIONS["matmul"].make(sizes, "f32", None, epilogue="bias+relu")
+
+        def narrow(a: Any, b: Any, bias: Any, operation: Any = operation) -> Any:
+            return operation.reference([rounded(a, digits), rounded(b, digits), bias])
+
+        assert is_reported(operation, in_last_column(operation, narrow)), sizes
+
+
+@pytest.mark.parametrize("types", ["f32", "f16", "bf16"])
+def test_a_product_with_one_row_and_a_relu_may_be_summed_in_any_order(types: str) -> None:
+    operation = OPERATIONS["matmul"].make((1, 16, 512), types, None, epilogue="bias+relu")
+    dtype = np.float16 if types == "f16" else np.float32
+
+    def summed(order: slice, bias_first: bool) -> Kernel:
+        def kernel(a: Any, b: Any, bias: Any) -> Any:
+            terms = (a.T * b).astype(dtype)[order]
+            start = [bias[None].astype(dtype), terms] if bias_first else [terms, bias[None].astype(dtype)]
+            return np.maximum(np.add.accumulate(np.concatenate(start), dtype=dtype)[-1:], 0)
+
+        return kernel
+
+    for order in (slice(None), slice(None, None, -1)):
+        for bias_first in (False, True):
+            assert not is_reported(operation, summed(order, bias_first))
