@@ -8,11 +8,12 @@ an index along `k1`, the dim of queries and keys. Every element type of `attenti
 from __future__ import annotations
 
 from math import gcd
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
-from dispatchflow.operations._random import bits, full, stream
+from dispatchflow.operations._random import bits, dtype_of, full, stream
 
 if TYPE_CHECKING:
     from dispatchflow.mlir.types import ElementType
@@ -166,6 +167,33 @@ def balanced(shape: Shape, turned: bool) -> list[Array]:
     turns = 1.0 - 2.0 * ((np.arange(m) + turned) % 2)[:, None]
     q, k, v = signs * turns * of_query, signs * agrees * of_key, agrees[:, :, np.arange(n) % k1]
     return [q, k, v, np.full((b, m, k2), -_STEP)] if shape.masked else [q, k, v]
+
+
+def highest(shape: Shape, element: ElementType) -> list[Array]:
+    """Return inputs in which one key of each query has a score that is 256 higher than all others."""
+    # If a maximum leaves out this key, its exponential overflows. It is the last key for the last query, and other keys
+    # for other queries and in other elements of the batch. Some of the other keys have very low scores: the product of
+    # query and key is negative, and a mask has the type's lowest number.
+    b, m, n, k1, k2, *_ = shape
+    others, step = max(k1 - 2, 1), max(int(k2 * 0.618), 1)
+    place = np.where(np.arange(m) == m - 1, 0, 1 + np.arange(m) % others) % k1
+    of_query, of_key = _split(shape, 256.0)
+    q, k = np.zeros((b, m, k1)), np.zeros((b, k2, k1))
+    q[:, np.arange(m), place] = of_query
+    for batch in range(b):
+        keys = (k2 - 1 - (np.arange(others + 1) + batch) * step) % k2
+        visible = np.where(np.arange(others + 1) > 0, shape.last.min(), shape.last[-1 if k1 > 1 else 0])
+        keys = np.minimum(keys, visible)
+        k[batch, keys, np.arange(others + 1) % k1] = of_key
+    low = ~k.any(axis=2) & (np.arange(k2) % 3 == 1)
+    if k1 > 2:
+        of_query, of_key = _split(shape, 2.0 ** (24 if element.bits > 16 else 11))
+        q[:, :, -1], k[:, :, -1] = of_query, -of_key * low
+    v = full(stream(2, 3, b * k2 * n), element.digits).reshape(b, k2, n)
+    if not shape.masked:
+        return [q, k, v]
+    info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
+    return [q, k, v, np.repeat(float(info.min) * low[:, None], m, axis=1)]
 
 
 def tail(element: ElementType) -> float:

@@ -63,7 +63,8 @@ class Attention(Operation):
         """The recipes (docs/verification.md); `balanced2` is used only if there is a single query.
 
         In `balanced2`, the single query has the signs that a second query would have in `balanced`."""
-        return ("counted", "rising", "balanced", *(["balanced2"] if self.sizes[1] == 1 else []), "peaked", "random")
+        single = ["balanced2"] if self.sizes[1] == 1 else []
+        return ("counted", "rising", "balanced", *single, "peaked", "highest", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of a recipe; `_attention_inputs` describes all but `random`."""
@@ -82,6 +83,8 @@ class Attention(Operation):
             return _attention_inputs.rising(shape, element)
         if recipe == "peaked":
             return _attention_inputs.peaked(shape, element)
+        if recipe == "highest":
+            return _attention_inputs.highest(shape, element)
         return _attention_inputs.balanced(shape, recipe == "balanced2")
 
     def operands(self) -> tuple[Operand, ...]:
@@ -192,7 +195,7 @@ class Attention(Operation):
 
         - `counted`: Σ weight · |v| · (ρ + mean of ρ) + 2·w · |y|. The last term is for the rounding to the operands'
           type, which changes all queries or weights equally. If a weight is subnormal in this type, it is larger.
-        - `balanced`: Σ weight · |v| · (ρ + mean of ρ) + ε.
+        - `balanced`, `highest`: Σ weight · |v| · (ρ + mean of ρ) + ε.
         - `rising`: the bound of `balanced` + 2·w · (deviation of q · k + deviation of the mask) · deviation of v. These
           are standard deviations with the weights of a query. A constant that is rounded to the operands' type, such as
           log2(e), changes all scores by the same fraction, and the result by the scores' covariance with the values.

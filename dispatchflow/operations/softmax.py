@@ -8,6 +8,9 @@ from typing import ClassVar
 from dispatchflow.operations._sums import drifting, inverse_drift
 from dispatchflow.operations.api import Array, Library, Operand, Operation, Signature, TensorType, signature, snippets
 
+_LOWEST = -(2 - 2.0**-23) * 2.0**127
+"""The lowest number of f32."""
+
 
 class Softmax(Operation):
     """Softmax of each row.
@@ -65,10 +68,10 @@ class Softmax(Operation):
         # are lower by 256. In the first row the largest is the last element. A maximum without the last tile is then
         # wrong, and so is an online softmax whose last tile does not rescale the sum.
         #
-        # `peaked`: one element of a row is 128, its neighbor is larger by an amount that half of the type's digits
-        # cannot represent, and all others are lower by 256. The results of these two elements depend on their
-        # difference. A maximum that leaves out both of them is detected. In the first row, they are the first two
-        # elements. The second row, and every fourth row after it, is `rising` instead.
+        # `peaked`: one element of a row is 128, and its neighbor is larger by an amount that half of the type's digits
+        # cannot represent. All others are lower by 256, or by much more, as masked elements are. The results of the two
+        # elements depend on their difference. A maximum that leaves out both of them is detected. In the first row,
+        # they are the first two elements. The second row, and every fourth row after it, is `rising` instead.
         #
         # `rising`: see `_rising`.
         if recipe == "random":
@@ -83,7 +86,8 @@ class Softmax(Operation):
             alone = np.arange(n) == (n - 1 + turned[:, None]) % n
             return [np.where(np.arange(m)[:, None] % 2 == 0, self._low(alone), far - 256.0 * ~alone)]
         if recipe == "peaked":
-            x = np.full((m, n), -128.0)
+            far_below = [-3e4, -65504.0] if self.signature.operands[0].bits == 16 else [-1e4, -1e9, _LOWEST]
+            x = np.tile(np.resize([-128.0, *far_below], n), (m, 1))
             x[np.arange(m), (turned + 1) % n] = 128.0
             x[np.arange(m), turned % n] = 128.0 * (1 + 2.0 ** -(self.signature.operands[0].digits // 2 + 1))
             x[1::4] = self._rising(len(x[1::4]))
