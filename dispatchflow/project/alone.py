@@ -46,7 +46,10 @@ def times(workspace: Workspace, chain: CaseState, program: Program) -> dict[int,
     cold: dict[int, Mapping[str, Any]] = {}
     for row in parquet.read(workspace.store.root / parquet.CASES.folder):
         if row["program_digest"] in modules and _comparable(row, workspace, chain):
-            (cold if row["cache"] == "cold" else newest)[modules[row["program_digest"]]] = row
+            if row["cache"] == "cold":
+                cold[modules[row["program_digest"]]] = row
+            elif row["dispatch_blocks_ns"]:
+                newest[modules[row["program_digest"]]] = row
     known = {module: _alone(row, cold.get(module)) for module, row in newest.items()}
     numbers = {site.number: found.dispatches.get(site.dispatch) for site in program.sites if site.dispatch is not None}
     return {site: known[module] for site, module in numbers.items() if module in known}
@@ -59,12 +62,13 @@ def _comparable(row: Mapping[str, Any], workspace: Workspace, chain: CaseState) 
         "threads": chain.device.threads,
         "toolchain_version": workspace.toolchain.version,
     }
-    return bool(row["dispatch_blocks_ns"]) and all(row[name] == value for name, value in wanted.items())
+    return row["median_ns"] is not None and all(row[name] == value for name, value in wanted.items())
 
 
 def _alone(row: Mapping[str, Any], cold: Mapping[str, Any] | None) -> Alone:
     found = summary(row["dispatch_blocks_ns"])
-    cold_ns = summary(cold["dispatch_blocks_ns"]).median_ns if cold else None
+    # With cold inputs, only the whole call is timed; what it takes besides the dispatch is the same.
+    cold_ns = cold["median_ns"] - (row["median_ns"] - found.median_ns) if cold else None
     known = row["later_low_ns"] is not None  # the whole call's interval is scaled to the dispatch's median
     low, high = (found.median_ns * row[end] / row["median_ns"] if known else None for end in _ENDS)
     only = row["dispatch_configurations"][0] if len(row["dispatch_configurations"] or ()) == 1 else None
