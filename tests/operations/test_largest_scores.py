@@ -12,7 +12,7 @@ from dispatchflow.operations import Operation
 
 SETTINGS = [
     (sizes, options)
-    for sizes in ((1, 1, 4, 64, 70), (2, 1, 4, 128, 4096), (1, 3, 4, 64, 200), (1, 32, 4, 64, 1025))
+    for sizes in ((1, 1, 4, 64, 70), (2, 1, 4, 64, 500), (1, 20, 4, 16, 200))
     for options in ({}, {"mask": "yes"}, {"causal": "yes"})
 ]
 
@@ -48,14 +48,14 @@ def test_a_maximum_without_the_last_keys_is_reported(sizes: tuple[int, ...], opt
 
 
 @pytest.mark.parametrize("types", ["f32", "f16"])
-@pytest.mark.parametrize("sizes", [(1, 1, 4, 64, 70), (1, 32, 4, 64, 1025)])
+@pytest.mark.parametrize("sizes", [(1, 1, 4, 64, 70), (1, 20, 4, 16, 200)])
 @pytest.mark.parametrize("low", [1.0, np.nan])
 def test_weights_of_masked_keys_are_zero(sizes: tuple[int, ...], types: str, low: float) -> None:
     assert is_found(ATTENTION.make(sizes, types, mask="yes"), seen=slice(None), low=low)
 
 
 @pytest.mark.parametrize("types", SOFTMAX.signatures)
-@pytest.mark.parametrize("sizes", [(1, 64), (8, 128), (16, 512), (3, 5)])
+@pytest.mark.parametrize("sizes", [(1, 64), (16, 512), (3, 5)])
 @pytest.mark.parametrize("low", [1.0, np.nan])
 @pytest.mark.parametrize("limit", [-300, -60000, -1e8])
 def test_exponentials_of_masked_elements_are_zero(sizes: tuple[int, ...], types: str, low: float, limit: float) -> None:
