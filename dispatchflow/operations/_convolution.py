@@ -35,6 +35,14 @@ class Convolution(Summed, Window):
         return 1
 
     @property
+    def recipes(self) -> tuple[str, ...]:
+        found = super().recipes
+        if not self.has_wide or (self.groups == 1 and self.size("c") > 1) or self.terms == 1:
+            return found
+        # The factors cannot take turns along the channels: each has all digits in a set of its own.
+        return (*found[:-1], "wide2", found[-1])
+
+    @property
     def channel_axis(self) -> int:
         return self.layout.index("c")
 

@@ -210,11 +210,7 @@ class Operation(Workload):
     def recipes(self) -> tuple[str, ...]:
         """The recipes of the verification, in order; the inputs of the last one are also used to measure."""
         exact = ("exact", *(f"exact{i}" for i in range(2, 10)))[: len(thinnings(self))]
-        if not self.has_wide:
-            return (*exact, "random")
-        # If the factors cannot take turns along an axis, each has all digits in a set of its own.
-        turns = any(x.shared is not None and x.type.shape[x.shared] > 1 for x in self.operands())
-        return (*exact, "wide", *([] if turns or self.terms == 1 or not self.multiplies else ["wide2"]), "random")
+        return (*exact, *(("wide",) if self.has_wide else ()), "random")
 
     @property
     def has_wide(self) -> bool:
