@@ -38,7 +38,8 @@ def of(descriptor: int) -> list[Holder]:
             words = line.split()  # `1: FLOCK ADVISORY WRITE 1234 00:1b:1 0 EOF`; a waiting process has `->`
             if words[1] == "FLOCK" and words[5] == place and int(words[4]) > 0:
                 found.append(Holder(int(words[4]), words[3] == "WRITE"))
-    return found
+    # A process may hold several locks, and the kernel may list a lock twice while other locks change.
+    return list(dict.fromkeys(found))
 
 
 def named(process: int) -> str:
