@@ -21,7 +21,7 @@ _MISSING_KEY = re.compile(r"no parameter found in index with key '(.*?)'")
 
 _HINTS = (
     (_MISSING_SCOPE.pattern, 'give its file: parameters = ["{}weights.irpa"]'),
-    (r"no parameter found in index with key '", "no file in parameters has this weight"),
+    (_MISSING_KEY.pattern, "no file in parameters has this weight"),
     (r"parameter `.*?` range out of bounds", "the file's weight is smaller than the module's"),
 )
 

@@ -112,13 +112,14 @@ class History:
         )  # fmt: skip
         if not logs:
             return known
+        mean = sum(logs) / len(logs)
         chance = sqrt(sum(_median_sd(ns) ** 2 for ns in measured.values())) / len(logs)
         # The error of a single anchor is unknown: assume that it deviates like a case.
         apart = (max(logs) - min(logs)) / 2 if len(logs) > 1 else felt.case_sd
         return replace(
             known,
-            unusual=sum(logs) / len(logs) - usual,
-            factor=self.factor(blocks),
+            unusual=mean - usual,
+            factor=exp(mean),
             factor_sd=sqrt(chance**2 + apart**2),
             anchors_ns=tuple(medians.values()),
             reference_ns=tuple(self.reference_ns[name] for name in medians),

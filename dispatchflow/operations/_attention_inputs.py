@@ -8,12 +8,12 @@ an index along `k1`, the dim of queries and keys. Every element type of `attenti
 from __future__ import annotations
 
 from math import gcd
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
-from dispatchflow.operations._random import bits, dtype_of, full, stream
+from dispatchflow.operations._random import bits, full, stream
+from dispatchflow.operations._range import lowest
 
 if TYPE_CHECKING:
     from dispatchflow.mlir.types import ElementType
@@ -192,8 +192,7 @@ def highest(shape: Shape, element: ElementType) -> list[Array]:
     v = full(stream(2, 3, b * k2 * n), element.digits).reshape(b, k2, n)
     if not shape.masked:
         return [q, k, v]
-    info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
-    return [q, k, v, np.repeat(float(info.min) * low[:, None], m, axis=1)]
+    return [q, k, v, np.repeat(lowest(element) * low[:, None], m, axis=1)]
 
 
 def tail(element: ElementType) -> float:

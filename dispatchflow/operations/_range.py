@@ -28,9 +28,15 @@ Span = tuple[int, int]
 """The smallest and the largest exponent of the powers of two for an operand's lines."""
 
 
-def exponents(element: ElementType) -> Span:
-    """Return the exponents of the smallest normal number of a type and of its largest power of two."""
-    return _exponents(element, 1, False)
+def exponents(element: ElementType, subnormal: bool = False) -> Span:
+    """Return the exponents of a type's smallest number and of its largest power of two; see `_exponents`."""
+    return _exponents(element, 1, subnormal)
+
+
+def lowest(element: ElementType) -> float:
+    """Return the lowest finite number of a floating-point type."""
+    info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
+    return float(info.min)
 
 
 def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
@@ -170,12 +176,12 @@ def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Arr
     # number of a moved line is then lower than nearly any number with which a wrong kernel may begin a maximum. `unit`
     # may be an array with a number for each line; if this number is infinite, all numbers of a moved line become the
     # lowest one.
-    lowest, step = -(2.0**element.digits), 1.0
+    end, step = -(2.0**element.digits), 1.0
     if element.is_float:
-        info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
-        lowest, step = float(info.min), 2.0 ** (frexp(float(info.max))[1] - element.digits)
+        end = lowest(element)
+        step = 2.0 ** (frexp(end)[1] - element.digits)
     far, smallest = line_numbers(values.shape, lines) % 3 == 0, values.min()
     moved: Array = values - smallest
     moved *= np.where(far, step / unit, 1.0)
-    moved += np.where(far, lowest, smallest)
+    moved += np.where(far, end, smallest)
     return moved

@@ -223,7 +223,7 @@ class Operation(Workload):
 
     def compares_bits(self, recipe: str) -> bool:
         """Return whether results for a recipe's inputs are compared bit by bit, and not with a bound."""
-        return recipe.startswith("exact") or recipe.startswith("wide") or self.bitwise
+        return recipe.startswith(("exact", "wide")) or self.bitwise
 
     @property
     def bitwise(self) -> bool:

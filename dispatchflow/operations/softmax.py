@@ -8,9 +8,6 @@ from typing import ClassVar
 from dispatchflow.operations._sums import drifting, inverse_drift
 from dispatchflow.operations.api import Array, Library, Operand, Operation, Signature, TensorType, signature, snippets
 
-_LOWEST = -(2 - 2.0**-23) * 2.0**127
-"""The lowest number of f32."""
-
 
 class Softmax(Operation):
     """Softmax of each row.
@@ -78,6 +75,8 @@ class Softmax(Operation):
             return None
         import numpy as np
 
+        from dispatchflow.operations._range import lowest
+
         m, n = self.sizes
         if recipe == "rising":
             return [self._rising(m)]
@@ -86,8 +85,9 @@ class Softmax(Operation):
             alone = np.arange(n) == (n - 1 + turned[:, None]) % n
             return [np.where(np.arange(m)[:, None] % 2 == 0, self._low(alone), far - 256.0 * ~alone)]
         if recipe == "peaked":
-            far_below = [-3e4, -65504.0] if self.signature.operands[0].bits == 16 else [-1e4, -1e9, _LOWEST]
-            x = np.tile(np.resize([-128.0, *far_below], n), (m, 1))
+            element = self.signature.operands[0]
+            masked = [*([-3e4] if element.bits == 16 else [-1e4, -1e9]), lowest(element)]
+            x = np.tile(np.resize([-128.0, *masked], n), (m, 1))
             x[np.arange(m), (turned + 1) % n] = 128.0
             x[np.arange(m), turned % n] = 128.0 * (1 + 2.0 ** -(self.signature.operands[0].digits // 2 + 1))
             x[1::4] = self._rising(len(x[1::4]))
@@ -238,9 +238,10 @@ class Softmax(Operation):
         import numpy as np
 
         from dispatchflow.operations._numeric import ULPS
+        from dispatchflow.operations._range import exponents
 
         element, (stairs, power) = self.signature.accumulator, self._stairs
-        smallest = 2.0**-14 if element.bits == 16 else 2.0**-126
+        smallest = 2.0 ** exponents(element)[0]
         lost = np.minimum(y / element.unit, x <= -self._nearest).sum(axis=1, keepdims=True)
         own = (2 * ULPS + stairs + lost + 2 * power * np.log(stairs) - 2 * x) * element.unit
         bound: Array = y * np.where(y < 2 * smallest, 1.0, np.minimum(own, y.max(axis=1, keepdims=True) / 4))

@@ -21,7 +21,7 @@ from dispatchflow.iree.targets import TARGETS, Device, Target
 from dispatchflow.models import extraction, site_choice
 from dispatchflow.models.extraction import Extracted
 from dispatchflow.models.located import Located, SiteCheck
-from dispatchflow.models.site import Program
+from dispatchflow.models.site import Program, Site
 from dispatchflow.project.bundles import Captured, captured_of, linked_of, made_of
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.store.entries import Record
@@ -125,7 +125,7 @@ class _Checking:
     captured: Captured
 
     def check(self, number: int) -> SiteCheck:
-        site = next(site for site in self.program.sites if site.number == number)
+        site = self._site(number)
         if (missing := self.captured.missing.get(number)) is not None and not self.captured.values.get(number):
             return SiteCheck(number, why=missing)
         if site.dispatch not in self.extracted.dispatches:
@@ -141,7 +141,7 @@ class _Checking:
         """Return another reference, with a device, for which a site compiles; None if there is none.
 
         Targets of the case's own backend come last, because they share most of its code."""
-        site = next(site for site in self.program.sites if site.number == number)
+        site = self._site(number)
         assert site.dispatch is not None
         module, own = self.extracted.dispatches[site.dispatch], self.case.target
         left = [target for target in TARGETS.values() if target.name not in (own.name, self.reference.name)]
@@ -153,7 +153,7 @@ class _Checking:
     def _operands(self, number: int, module: int) -> Operands | str:
         """Return the captured operands and results of a site, or the reason why they are unknown."""
         values = self.captured.values[number]
-        site = next(site for site in self.program.sites if site.number == number)
+        site = self._site(number)
         sweep = extraction.sweep(self.program, self.extracted, module, [site], values)
         if sweep.inputs is None:
             return sweep.why or "its operands were not captured"
@@ -176,6 +176,9 @@ class _Checking:
             tuple((values[result].type, objects[number, result]) for result in results),
             {i: digest for i, digest in masks.items() if digest is not None},
         )
+
+    def _site(self, number: int) -> Site:
+        return next(site for site in self.program.sites if site.number == number)
 
     def _compiled(self, module: int, target: Target) -> Record:
         executor, supplies = self.workspace.executor, self.workspace.resolver.supplies

@@ -21,11 +21,10 @@ an operation defines itself (`Operation.made`):
 
 from __future__ import annotations
 
-from math import ceil, floor, gcd, log2, prod
+from math import ceil, gcd, log2, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import ml_dtypes
 import numpy as np
 
 from dispatchflow.mlir.types import ElementType, TensorType
@@ -38,7 +37,7 @@ from dispatchflow.operations._random import dtype_of as dtype_of
 from dispatchflow.operations._random import full
 from dispatchflow.operations._random import stream as stream
 from dispatchflow.operations._random import uniform as uniform
-from dispatchflow.operations._range import codes, line_powers, near_ends, one_sided, powers, spans, surplus
+from dispatchflow.operations._range import codes, exponents, line_powers, near_ends, one_sided, powers, spans, surplus
 
 if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
@@ -218,11 +217,11 @@ def _scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
     For each result, the product of both factors' scales is the same in all blocks, so that the sum is exact. These
     products range from 2**-72 to 2**72."""
     # The sum of a block's products times one of the two scales is in the range of f32, too.
-    info: Any = ml_dtypes.finfo(dtype_of(scaled.element))  # type: ignore[no-untyped-call]
-    largest = ceil(2 * log2(float(info.max)) + log2(scaled.shape[-1]))
-    reach = min(110, 127 - largest, 126 + floor(2 * log2(float(info.smallest_subnormal)))) - 36
-    exponents = np.arange(shape[-1]) * 37 % (2 * reach + 1) - float(reach)
-    return np.broadcast_to(2.0 ** (exponents * (-1) ** index), shape) * powers(shape, (0,), (-36, 36))
+    least, most = exponents(scaled.element, subnormal=True)
+    largest = 2 * (most + 1) + ceil(log2(scaled.shape[-1]))
+    reach = min(110, 127 - largest, 126 + 2 * least) - 36
+    steps = np.arange(shape[-1]) * 37 % (2 * reach + 1) - float(reach)
+    return np.broadcast_to(2.0 ** (steps * (-1) ** index), shape) * powers(shape, (0,), (-36, 36))
 
 
 def _multiplied(operand: Operand) -> bool:

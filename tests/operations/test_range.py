@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from support.planted import Kernel, is_reported
+from support.planted import Kernel, in_wrapping_pairs, is_reported
 from support.variants import by_name
 
 from dispatchflow.operations import OPERATIONS
@@ -36,11 +36,6 @@ def in_pairs(bits: int) -> Kernel:
         return np.maximum(total + bias[0], 0) if bias else total
 
     return product
-
-
-def in_wrapping_pairs(products: Any) -> Any:
-    pairs = np.add.reduceat(products, np.arange(0, products.shape[-1], 2), axis=-1)
-    return pairs.astype(np.int16).astype(np.int64).sum(axis=-1)
 
 
 def saturating(a: Any, b: Any, *added: Any) -> Any:

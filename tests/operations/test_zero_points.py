@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.planted import is_reported
+from support.planted import in_wrapping_pairs, is_reported
 
 from dispatchflow.operations import OPERATIONS
 
@@ -18,12 +18,6 @@ def in_f32(terms: Any) -> Any:
 
 def in_24_bits(terms: Any) -> Any:
     return (terms.sum(axis=-1) + 2**23) % 2**24 - 2**23
-
-
-def in_pairs(terms: Any) -> Any:
-    """Sum over the last axis; two neighbors are added in i16."""
-    pairs = np.add.reduceat(terms, np.arange(0, terms.shape[-1], 2), axis=-1)
-    return pairs.astype(np.int16).astype(np.int64).sum(axis=-1)
 
 
 @pytest.mark.parametrize(
@@ -42,9 +36,9 @@ def test_a_quantized_sum_in_24_bits_is_reported(sizes: tuple[int, ...], options:
 def test_pairs_of_quantized_products_in_i16_are_reported(sizes: tuple[int, int], k: int) -> None:
     operation = OPERATIONS["quantized_matmul"].make((*sizes, k), "i8")
     zero = operation.option("input_zp")
-    assert is_reported(operation, lambda a, b: in_pairs((a - zero)[:, None] * b.T))
+    assert is_reported(operation, lambda a, b: in_wrapping_pairs((a - zero)[:, None] * b.T))
     # Products of the stored numbers, from which the zero point times the sum of a column is subtracted.
-    assert is_reported(operation, lambda a, b: in_pairs(a[:, None] * b.T) - zero * b.sum(axis=0))
+    assert is_reported(operation, lambda a, b: in_wrapping_pairs(a[:, None] * b.T) - zero * b.sum(axis=0))
 
 
 def test_a_quantized_convolution_of_one_image_in_f32_is_reported() -> None:
