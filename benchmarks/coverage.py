@@ -1,15 +1,16 @@
 """Simulate how often the reported intervals hold: `python -m benchmarks.coverage` prints a table.
 
-docs/measurement.md has that table. A session is the measurements of one run. A block is one timing of a case.
-Anchors are kernels that never change: their times show how fast the machine is in a session. An anchored time is
-corrected by the anchors. The blocks of sessions are simulated under models of noise. dispatchflow's own statistics
-compute the intervals, all nominally 95 %. Columns of the table:
+docs/measurement.md has that table. A session is the measurements of one run. A block is one timing of a case. Anchors
+are kernels that never change: their times show how fast the machine is in a session. An anchored median is a median
+that is corrected by the anchors' times.
 
-- here: the interval within the session contains the true median of the session's blocks
-- ±: the interval for another session contains the next session's median
-- anchored: the interval for another session's anchored median contains the next anchored median
-- first ±, first anchored: the same for a machine whose history is a single session
-"""
+The blocks are simulated with several models of noise. dispatchflow's own statistics compute the intervals, all
+nominally 95 %. A column shows how often its interval holds:
+
+- here: the interval within a session contains the true median
+- ±: the interval for the median in another session contains the next session's median
+- anchored: the interval for the anchored median in another session contains the next session's anchored median
+- first ±, first anchored: as ± and anchored, but the machine's history is a single session"""
 
 from __future__ import annotations
 
@@ -79,7 +80,9 @@ def bursts(part: float, most: float) -> Noise:
 
 
 def two_speeds(part: float, slower: float, stay: int) -> Noise:
-    """Return noise that is slower for the fraction `part` of the time, in periods of about `stay` blocks."""
+    """Return a model of a machine with two speeds. Blocks take longer for the fraction `part` of the time.
+
+    `slower` is the logarithm of the ratio of the two block times. The speed stays the same for about `stay` blocks."""
 
     def blocks(lot: random.Random) -> Iterator[float]:
         slow = lot.random() < part
@@ -128,10 +131,12 @@ def machine(
 
 
 def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, seed: int = 1) -> dict[str, float]:
-    """Return the fraction of intervals that held, for each column of the table.
+    """Simulate machines, and return how often the intervals of each column are right: column → fraction.
 
-    `COLUMN width` has the median half-width of the intervals. The columns `first …` are for the first session of a
-    machine. The other columns are for the session after `sessions` sessions."""
+    The fraction of `COLUMN width` is the median half-width of the column's intervals. The columns `first …` are for the
+    interval from a machine's first session. The columns `±` and `anchored` are for the interval from a session after
+    `sessions` earlier ones. The column `here` is for all sessions. It is left out for models in which the times of a
+    whole session are shifted."""
     lot, centred = random.Random(seed), model.session_sd == model.own_sd == 0
     true_ns = 1e5 * exp(_centre(model)) if centred else None
     held: dict[str, list[bool]] = {}

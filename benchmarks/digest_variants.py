@@ -1,7 +1,6 @@
-"""The compiles of the study of code digests: a small module, and variants with one change.
+"""The small module of the study of code digests, and variants of the module with one change each.
 
-A code digest is the digest of all entries of a vmfb: host program, executables and constants.
-"""
+A code digest is the digest of all entries of a vmfb: host program, executables and constants."""
 
 from __future__ import annotations
 
@@ -45,10 +44,10 @@ def module(
     body: str = "maximumf",
     swapped: bool = False,
 ) -> str:
-    """Return the text of a module with two independent launches.
+    """Return the text of a module with two independent launches: a product and an elementwise operation.
 
-    The first is a product with constant weights, the last of them `weight`. The second is an elementwise operation.
-    The constant `scale` is in its executable, and the host passes the constant `added`."""
+    The product has constant weights; the last weight is `weight`. The elementwise operation uses two constants:
+    `scale`, which is in the operation's executable, and `added`, which the host passes."""
     weights = struct.pack("<1024f", *(float(i % 7) for i in range(1023)), weight).hex()
     product = f"""\
     %zeros = linalg.fill ins(%zero : f32) outs(%space : tensor<{rows}x16xf32>) -> tensor<{rows}x16xf32> loc(unknown)
@@ -121,10 +120,10 @@ class Study:
         return Compilation(module(), flags(backend, self.host))
 
     def staged(self, backend: str) -> Compilation:
-        """Return a compilation of the base module that begins after code generation.
+        """Return a compilation that starts from the base module's text after the phase `executable-targets`.
 
-        In that phase, workgroup counts are known, and executables are not yet bytes. A change of the host program
-        there leaves the executables unchanged."""
+        After this phase, workgroup counts are known, but executables are not yet bytes. A change of the host program in
+        this text leaves the executables unchanged."""
         if backend not in self._staged:
             base = self.base(backend)
             text = self.compiled(replace(base, flags=(*base.flags, "--compile-to=executable-targets"))).decode()
@@ -143,9 +142,9 @@ class Study:
         return self._run(c, (*c.prefix, compiler, c.source, *rest))
 
     def stripped(self, text: str) -> str:
-        """Return `text` with all locations unknown.
+        """Return `text` with each location replaced by an explicit `loc(unknown)`.
 
-        Each unknown location is printed, because an op without a location would get its position in the text."""
+        Without an explicit location, the parser gives an op its line and column as location."""
         program = os.fspath(Path(self.toolchain.compiler).with_name("iree-opt"))
         argv = (program, "-", "--strip-debuginfo", "--mlir-print-debuginfo", "-o", "module.vmfb")
         return self._run(Compilation(text, ()), argv).decode()

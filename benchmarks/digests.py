@@ -25,7 +25,9 @@ from dispatchflow.store.store import Store
 
 
 def moved(before: bytes, after: bytes) -> str:
-    """Return the kinds of entries that differ: `host` (program), `data` (constants), `code` (executables)."""
+    """Return the parts in which two modules (vmfb files) differ, such as `host, code`; "" if in none.
+
+    The parts are `host` (the host program), `data` (the constants) and `code` (the executables)."""
     kinds: dict[str, list[dict[str, bytes]]] = {"host": [], "data": [], "code": []}
     for content in (before, after):
         entries = _entries(content)
@@ -44,7 +46,7 @@ def _kind(entry: str) -> str:
 
 
 def change(before: bytes, after: bytes) -> str:
-    """Return the kinds of entries that differ (`moved`), or `=` if the code digests are equal.
+    """Return the kinds of entries that differ, as `moved` does, or `=` if the code digests are equal.
 
     An assertion checks that the digests are equal if and only if all entries are equal."""
     same = vmfb.inspect(before).code_digest == vmfb.inspect(after).code_digest

@@ -1,21 +1,22 @@
 """Find the smallest error that is certain to be detected: `python -m benchmarks.mutations [NAME …]`.
 
-Errors are planted at random places of correct results, and compared as in verification. A recipe is a way to make
-inputs (docs/verification.md). An error is detected if the comparison on one recipe fails. In each operation
-`--places` errors of each kind are planted, distributed over its types. Their sizes are 1, 1/2, 1/4, …. The table has
-one line per operation and type:
+Errors are planted at random places of correct results. The wrong results are then compared as in verification. A recipe
+is a way to make inputs (docs/verification.md). An error is detected if the comparison fails with at least one recipe.
+Each operation gets `--places` errors of each kind, distributed over its types. Their sizes are 1, 1/2, 1/4, ….
 
-- one result: a single element is multiplied by 1 ± size, or an integer is off by 1. The column has the smallest size
-  from which on no error is missed.
-- one term: an element of an operand counts 1 ± size times, in one result or in all results that it changes. The
-  column has a change of a result, as a fraction of its Σ|terms|. No error with a larger change is missed.
-- lost or doubled: an element of an operand counts zero times or twice, in one result or in all results that it
-  changes. The columns have the fraction of these errors that is detected.
-- digits: an operand is rounded to a number of binary digits, for 16 neighboring results. The column has the largest
-  number with which this error is detected at every place.
+The table has one line per operation and type. Its columns are:
 
-Correct results are those of the reference, rounded to the result's type. They do not have a kernel's own rounding.
-"""
+- one result: one element of the result is multiplied by 1 ± size; an integer is changed by 1. The cell is the smallest
+  size such that no error of this or a larger size is missed.
+- one term: an element of an operand counts 1 ± size times, in one result or in all results that it changes. Each error
+  is measured by the largest change of a result, divided by the result's Σ|terms|. The cell is a limit of this fraction:
+  no error above it is missed.
+- lost or doubled: an element of an operand counts zero times or twice, in one result or in all results that it changes.
+  The cells are the fractions of these errors that are detected.
+- digits: an operand is rounded to fewer binary digits, and 16 neighboring results are compared. The cell is the largest
+  number of digits with which the error is detected at every place.
+
+Correct results are those of the reference, rounded to the result's type. They do not have a kernel's own rounding."""
 
 from __future__ import annotations
 
@@ -132,7 +133,9 @@ class Subject:
         return found
 
     def one_term(self, random: np.random.Generator, single: bool, size: float) -> Planted | None:
-        """Let a random element of an operand count 1 ± `size` times. Return None if no result changes."""
+        """Multiply a random element of an operand by 1 ± `size`, and compare the results that change.
+
+        If `single` is true, only one of these results is compared. Return None if no result changes."""
         operands = self.sides[-1].operands
         index = int(random.integers(len(operands)))
         element = tuple(int(random.integers(length)) for length in operands[index].shape)
@@ -174,12 +177,17 @@ def _rounded(array: Any, digits: int) -> Any:
 
 
 def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
-    """Return the smallest size down to which no error is missed. None if an error of size 1 is missed.
+    """Return the smallest size such that no error of this or a larger size is missed.
 
-    Each error is a function that takes a size and returns whether the error is found. The first `_FIRST` errors are
-    planted at sizes 1, 1/2, 1/4, … until an error is missed. Then half of all errors are planted at the smallest
-    size without a miss, the others at this and larger sizes. After a miss, this step is repeated with the next
-    larger size."""
+    The sizes are 1, 1/2, 1/4, …. The result is None if an error of size 1 is missed. Each element of `errors` is a
+    function that plants an error of a given size and returns whether the error is found.
+
+    Two steps are made:
+
+    - The first `_FIRST` errors are planted at smaller and smaller sizes until one is missed. The last size without a
+      miss is the candidate.
+    - Half of all errors are planted at the candidate. The other half is spread over the candidate and all larger sizes.
+      If one is missed, the next larger size is the candidate, and this step is repeated."""
     first = errors[:_FIRST]
     missed = (at for at in range(_LEVELS) if not all(error(2.0**-at) for error in first))
     level = next(missed, _LEVELS) - 1
@@ -235,7 +243,10 @@ def _percent(planted: Sequence[Planted]) -> str:
 
 
 def _digits(subject: Subject, index: int, starts: Sequence[int]) -> str:
-    """Return `24→22` if rounding to 22 of 24 digits, but not to 23, is detected at all places `starts`."""
+    """Return how coarsely an operand must be rounded to be detected at all places `starts`.
+
+    `24→22` means that the type has 24 binary digits, and that rounding to 22 is detected but rounding to 23 is not.
+    `24→none` means that no rounding is detected. An integer operand gives `–`."""
     element = subject.operation.operands()[index].type.element
     if not element.is_float:
         return "–"

@@ -82,9 +82,9 @@ ORDERS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def needed(word: str, count: int, results: int) -> dict[str, float]:
-    """Return for each order of summation the largest |error| / (u · Σ|terms|) of sums of `count` terms.
+    """Return order of summation → largest error of about `results` sums of `count` terms.
 
-    `word` is a key of `TYPES`, and u is the second item of its value."""
+    An error is given as |error| / (u · Σ|terms|). `word` is a key of `TYPES`, which has the number type and its u."""
     dtype, unit = TYPES[word]
     known = OPERATIONS["matmul"].signatures
     side = max(2, round(results**0.5))

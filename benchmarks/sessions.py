@@ -3,11 +3,12 @@
     python -m benchmarks.sessions --folder sessions           # four times 30 runs, about 35 minutes; can be resumed
     python -m benchmarks.sessions --folder sessions --table   # the results so far
 
-Each run is a new process with a new copy of the store, so that its files are elsewhere in memory. The copy is made
-of the store that the previous run left. Thus measurements, ceilings and the history of the anchors pass from run to
-run. Anchors are kernels that show how fast the machine is. In the condition `busy`, another process computes for
-random times on the first CPU. Cases run on the last CPU.
-"""
+There are 30 runs for each of two protocols and two conditions, `quiet` and `busy`. In `busy`, another process computes
+for random times on the first CPU. Cases run on the last CPU.
+
+Each run is a new process. It uses a copy of the previous run's store, so that the files are elsewhere in memory.
+Measurements, ceilings and the history of the anchors thus pass from run to run. Anchors are kernels that show how fast
+the machine is."""
 
 from __future__ import annotations
 

@@ -45,9 +45,10 @@ class CommandLine:
 
 
 def environment() -> dict[str, str]:
-    """Return an environment as users have it.
+    """Return this process's environment variables, changed to those that a user has.
 
-    Python keeps bytecode. The store and the facts about the machine are in the project."""
+    Variables that developers set are removed, so that Python keeps bytecode and the store is in the project. The folder
+    that all projects of a user share, with facts about the machine, is put into the project too."""
     left_out = ("PYTHONDONTWRITEBYTECODE", "DISPATCHFLOW_STORE", "PYTHONPATH", "PYTHONUNBUFFERED")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return kept | {"DISPATCHFLOW_CACHE": ".dispatchflow/machine"}

@@ -25,7 +25,7 @@ SPREAD = 2.0
 
 
 def filled(model: Any, seed: int = 0) -> Any:
-    """Return the model with random weights in place of all constant ones."""
+    """Return the model with random weights in place of its constant weights."""
     graph, random = model.graph, np.random.default_rng(seed)
     shapes = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
     roles = {name: (node, place) for node in graph.node for place, name in enumerate(node.input)}

@@ -98,7 +98,9 @@ _LONGEST = ("test_hidden_features.py", "test_adding.py", "test_readme.py")
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each of the longest tests to another worker, as its first test, so that no worker ends late."""
+    """Distribute the longest tests over the workers, which run them first.
+
+    A worker that begins a long test late would end later than the others."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     longest = [item for item in items if item.path.name in _LONGEST]
     items[:] = [item for item in items if item.path.name not in _LONGEST]
@@ -140,7 +142,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 @pytest.fixture(scope="session")
 def plan_of() -> Callable[..., Plan]:
-    """Return a function from a spec's text to its plan; its keywords act as variables of the command line."""
+    """Return a function that makes a plan from the text of a spec.
+
+    Keyword arguments of that function, except `tags`, act as variables of the command line."""
 
     def make(text: str, tags: tuple[str, ...] = (), **overrides: Any) -> Plan:
         return plan.expand(parser.parse(text, PurePath("specs/t.toml"), overrides), tags)

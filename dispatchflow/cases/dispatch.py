@@ -37,9 +37,10 @@ class Dispatch:
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
-        """Return a copy with the `asks` that the stage `emit` found in a user's module.
+        """Return a copy with `asks`, the lowering configurations in a user's module.
 
-        `emitted` is the record of that stage. The dispatch of an operation is returned unchanged."""
+        `emitted` is the record of the stage `emit`, which found the configurations. The dispatch of an operation is
+        returned unchanged."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
 
     @property
@@ -55,10 +56,10 @@ class Dispatch:
         return cast(Operation, operation) if known and self.tuning.keeps_dispatches and not packed else None
 
     def demanded(self, packed: bool = False) -> str | None:
-        """Return what the compiler's dump must show, such as `default; 2 dispatches`; None for no demand.
+        """Return the required configuration and number of dispatches as text; None if nothing is required.
 
-        The text is an ingredient of the compile's cache key. `packed` says whether the compiler packs operands by
-        default."""
+        Example: `default; 2 dispatches`. The text is an ingredient of the compile's cache key. `packed` says whether
+        the compiler packs operands by default."""
         if (operation := self._counted(packed)) is None:
             return self.requested
         beside = " beside a copy" if operation.may_copy else ""

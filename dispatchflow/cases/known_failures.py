@@ -218,9 +218,10 @@ class KnownFailures:
         return next((entry for entry in self.covering(case) if entry.fits(stage, reason, text)), None)
 
     def passing(self, case: Case, made: Callable[[str], bool]) -> KnownFailure | None:
-        """Return an entry that predicts the failure of a stage that `case` passed; None if there is none.
+        """Return a known failure that did not happen, although it covers `case`; None if there is none.
 
-        `made(stage)` returns whether the stage passed. Entries with `some` are left out."""
+        `made(stage)` returns whether the case passed a stage. An entry with `some = true` is never returned, because
+        only some of its cases are expected to fail."""
         return next(self._covering(case, lambda entry: not entry.some and made(entry.stage)), None)
 
 

@@ -152,7 +152,7 @@ class Module(Workload):
 
     @property
     def parameter_values(self) -> tuple[str, ...]:
-        """The values of the runtime's option `--parameters=`, with file names of the working directory."""
+        """The values of the runtime's option `--parameters=`, one for each file with weights."""
         named = zip(self.parameters, self.parameter_names, strict=True)
         return tuple(parameters.value(item.scope, name) for item, name in named)
 

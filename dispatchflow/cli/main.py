@@ -72,10 +72,10 @@ def command() -> None:
 
 
 def _only_loads(words: Sequence[str]) -> bool:
-    """Return whether stock doit would only execute ./dodo.py.
+    """Return whether stock doit would do nothing but execute ./dodo.py.
 
-    It would do more for some options and commands (`_STOCK`), or if doit has a configuration. A dodo.py that contains
-    the text `doit` may need doit too."""
+    The result is false if the command line has an option or a command of doit itself (`_STOCK`), if doit has a
+    configuration, or if dodo.py contains the text `doit`."""
     ours = len(words) == 2 and words[0] == "help" and words[1] in _BOTH
     if any(word.startswith("-") or (word in _STOCK and not ours) for word in words) or Path("doit.cfg").exists():
         return False
@@ -226,10 +226,10 @@ def _refused_by_doit() -> tuple[type[Exception], ...]:
 
 
 def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay | None:
-    """Return the `Replay` of a command line's answer; None if the answer must not be replayed.
+    """Return the `Replay` for a command line; None if its answer must not be replayed.
 
-    An answer is not replayed if it also depends on something that `Replay` does not record, such as a task of the user.
-    """
+    A replay prints the kept answer to an earlier run of the same command line. An answer that depends on something that
+    `Replay` does not record, such as a task of the user, is not replayed."""
     if not line.plain or {"remeasure", "retry"} & set(line.variables):
         return None
     words, own = line.words or dodo_file.default_words(names), dodo_file.task_names(names)
@@ -239,5 +239,5 @@ def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay |
 
 
 def _only_cases(words: Sequence[str]) -> bool:
-    """Return whether none of the words selects a task of the user; no words select all cases."""
+    """Return whether every word selects cases, not a task of the user. True if there are no words."""
     return all(cases_named(word) for word in (words[1:] if words[:1] == ["run"] and words[1:] else words))

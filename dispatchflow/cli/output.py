@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class OutputLost(DispatchflowError):
     """Standard output cannot be written.
 
-    The exit code is that of a program that SIGPIPE or SIGHUP ends."""
+    The exit code is 128 + SIGPIPE if the reader closed the pipe, 128 + SIGHUP if the terminal is gone, and otherwise 2.
+    """
 
     def __init__(self, error: OSError) -> None:
         hint = "What was finished is recorded; the next run goes on."

@@ -100,8 +100,8 @@ class Progress:
                 self._live.update(self._tasks["profile"], advance=ahead, name=f"block {number} of {trial.label}")
             elif time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()
-                rest = f"{units.count(undecided, trial.what)} {'is' if undecided == 1 else 'are'} not finished"
-                self._print(f"{trial.label}: block {number} of at most {most}; {rest}")
+                left = units.count(undecided, trial.what)
+                self._print(f"{trial.label}: block {number} of at most {most}; {left} left")
 
     def _advance(self, stage: str) -> None:
         self._done[stage] += 1

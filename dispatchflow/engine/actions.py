@@ -112,7 +112,9 @@ def emit(case: Case, syntax: Release) -> Action:
 
 
 def emit_program(program: Digest) -> Action:
-    """Return the action that emits the program with which a library computes a case."""
+    """Return the action that emits a program for a library, such as numpy.
+
+    The library runs the program to compute a case. `program` is the digest of the program."""
     return _action(_EMIT, program)
 
 

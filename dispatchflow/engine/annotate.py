@@ -161,9 +161,10 @@ class _Sampling:
         return outcome, processes.shortened(self.scratch / f"{name}.stderr")
 
     def compared(self, objdump: str, built: Digest, own: Digest, kernel: str) -> tuple[bool | None, str]:
-        """Return whether `own` has the kernel's code of `built`, and the number of instructions or a reason.
+        """Compare a kernel's instructions in the module `built` with those in the case's own module, `own`.
 
-        The first value is None if the instructions cannot be compared."""
+        Returns (whether `own` contains the same instructions, the number of instructions as text). If they cannot be
+        compared, returns (None, the reason)."""
         wanted = [code for text in self._disassembled(objdump, built) if (code := instructions.function(text, kernel))]
         if len(wanted) != 1:
             return None, f"{len(wanted)} functions of the new build have this name"

@@ -65,7 +65,10 @@ class ModuleCall:
         return ok, f"{reason}{self._given_instead(reason or '', data)}", outs, facts
 
     def _given_instead(self, reason: str, data: Data) -> str:
-        """Return what the files with weights have instead of a missing scope or weight, to add to `reason`."""
+        """Return a text to add to `reason`, if a call failed because a scope or a weight is missing.
+
+        The text lists the most similar scopes or weights in the files of `data`. The text is empty if nothing is
+        missing."""
         tool = self.toolchain.tool(parameters.TOOL)
         if not data.parameters or not Path(tool).exists():
             return ""
@@ -86,12 +89,16 @@ class ModuleCall:
 
     @property
     def doubt_as_reference(self) -> str | None:
-        """The reason to mistrust results that the same code computed as expected ones; None for compiled code."""
+        """The reason for the verdict `mistrusted` if this code also computed the expected results.
+
+        None means that there is no such verdict: compiled code is `not compared` instead."""
         return None
 
     @property
     def ran_with(self) -> Facts:
-        """A fact of a failed call: the runtime's digest. Another runtime tries the call again."""
+        """The runtime's digest, to record with a failed call.
+
+        A runtime with another digest tries the call again."""
         return {"runtime_digest": self.toolchain.runtime_digest}
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:

@@ -104,7 +104,9 @@ def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program
 
 
 def capture_of(record: Record) -> Capture:
-    """Return the description of the captured tensors; `record` is a successful record of `of_case`."""
+    """Return the description of the captured tensors.
+
+    `record` is the record of a successful capture, returned by `of_case`."""
     return msgspec.convert(record.facts, Capture)
 
 

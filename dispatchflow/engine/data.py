@@ -64,7 +64,7 @@ class DataResolver:
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
-        """Return (`operands`, `data`) of a workload."""
+        """Return the results of `operands` and `data` for a workload, from the cache if there is one."""
         if self._known is None:
             return self._found(program)
         key = program if type(program) is Module else program.shape_name
@@ -159,15 +159,17 @@ class DataResolver:
         return found.version
 
     def printed(self, program: Module) -> RecordHead | None:
-        """Return the successful record of a module's printing; None if there is none."""
+        """Return the record of the action `reprint`, in which the compiler prints a module.
+
+        Returns None if there is no record, or the action failed."""
         found = self._record(self.reprint(program))
         return found if found and found.ok else None
 
     def declaration(self, program: Module) -> Declaration | None:
-        """Return the types of a module's function in the form in which the function is compiled.
+        """Return the types of a module's function, as they are after the case's flags are applied.
 
-        If the case's flags turn f64 into f32, the types have f32. Returns None if the store has no successful record of
-        the module's printing, or if the module does not have the function."""
+        If the flags turn f64 into f32, the types have f32. The result is None if the module was not printed
+        successfully yet, or if it does not have the function."""
         written = self._written(program)
         return written.demoted if written is not None and flags.demotes(program.meaning) else written
 

@@ -69,7 +69,9 @@ def action(flow: Digest, toolchain: Digest) -> Action:
 
 
 def extracted_of(executor: StageExecutor, record: Record) -> Extracted:
-    """Return facts about the extracted modules; `record` is a record of `of_flow`.
+    """Return facts about the extracted modules.
+
+    `record` is the record of a successful extraction, returned by `of_flow`.
 
     Raises:
         DamagedObject: the output was damaged or missing, and has been dropped with its records.

@@ -53,7 +53,7 @@ def judged(
     """Return the result of a verification from the verdicts on its parts.
 
     Args:
-        verdicts: recipe → verdict for an operation; index of a result → verdict for a module.
+        verdicts: the verdict on each part. A part is a recipe of an operation, or a result (by its index) of a module.
         outputs: the outputs to record.
         untyped: the indices of the results that were compared as bytes, because their type is unknown.
         why: the reason to mistrust results even if none is wrong; None if there is no such reason.

@@ -79,7 +79,9 @@ def _check(program: Module, printed: Path, scratch: Path, toolchain: Toolchain, 
 
 
 def _types(program: Module, scratch: Path) -> dict[tuple[str, str], str]:
-    """Return (scope, key) → element type of each weight whose file has this type."""
+    """Return (scope, key) → element type in the file, for weights in `.safetensors` files.
+
+    Weights are left out if their files have another format, or if their type is unknown."""
     found: dict[tuple[str, str], str] = {}
     for name, item in zip(program.parameter_names, program.parameters, strict=True):
         if item.ending == ".safetensors":

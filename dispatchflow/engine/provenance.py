@@ -190,7 +190,9 @@ class _Tagging:
 
 
 def program_of(executor: StageExecutor, outputs: Mapping[str, Digest]) -> Program:
-    """Return the sites and source operations; `outputs` are the outputs of a record of `of_case`.
+    """Return the sites of a case and their source operations.
+
+    `outputs` are the outputs of a successful record that `of_case` returned.
 
     Raises:
         DamagedObject: the output `sites` was damaged or missing, and has been dropped with its records.

@@ -31,9 +31,9 @@ class Regressions:
     def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
         """Return a failed case's state, marked as a regression if the stage passed with another toolchain.
 
-        `failed` is the state of the failed stage. `entry` is the known-failure entry for the failure, or None
-        (docs/known-failures.md). With an entry, only toolchains in the entry's range of releases are considered. If the
-        stage passed with none of these toolchains, the returned state has `entry` as its known failure."""
+        If the failure is not a regression, it is marked as the known failure `entry`, if there is one. With an entry,
+        only toolchains in the entry's range of releases are considered (docs/known-failures.md). `failed` is the state
+        of the failed stage."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:
@@ -57,10 +57,10 @@ class Regressions:
                 yield from self._verified(ingredients | {"code": code}, version)
 
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
-        """Yield a version for each passed verification with these ingredients, whichever runtime made it.
+        """Yield a version for each passed verification with these ingredients, by any known runtime.
 
-        `version` is that of the code's toolchain. If `version` is None, the version of the verification's runtime is
-        yielded."""
+        The yielded version is `version`, that of the toolchain that compiled the code. If `version` is None, it is the
+        version of the runtime that ran the verification."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:
@@ -76,7 +76,10 @@ class Regressions:
 
     @cached_property
     def _compiled(self) -> dict[str, list[tuple[str, str]]]:
-        """The successful compiles with other toolchains: `_shared(ingredients)` → (version, code digest)."""
+        """The successful compiles with toolchains other than the present one.
+
+        A key is the text that `_shared` makes of a compile's ingredients. The value has (the toolchain's version, the
+        digest of the code) for each compile."""
         versions = {known["digest"]: known["version"] for known in self._toolchains}
         found: dict[str, list[tuple[str, str]]] = {}
         for code, ingredients in self._records.passed_compiles(self._toolchain):

@@ -31,7 +31,8 @@ def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Ro
 def problem(program: Workload, supplies: DataResolver, rotation: Rotation | None, flags: Sequence[str]) -> str | None:
     """Return why the inputs of a user's module cannot be copied for `cache=cold`; None if they can.
 
-    The module must be printed already. `flags` are the flags with which the module is compiled."""
+    The store must have a successful record of the module's printing (see `DataResolver.printed`). `flags` are the flags
+    with which the module is compiled."""
     if not isinstance(program, Module):
         return None
     printed = supplies.printed(program)

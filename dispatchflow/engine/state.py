@@ -82,7 +82,9 @@ class CaseState(msgspec.Struct, frozen=True):
 
     @property
     def dispatch(self) -> Dispatch:
-        """The case's dispatch, with the configurations that a printed module's text requests."""
+        """The case's dispatch, with the lowering configurations that a user's module requests.
+
+        These configurations are known once the stage `emit` has printed the module."""
         emitted = self.steps["emit"].record
         return self.case.dispatch if emitted is None else self.case.dispatch.printed(emitted)
 

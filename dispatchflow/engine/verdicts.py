@@ -1,8 +1,12 @@
-"""Choose between the first runtime's verdict on a case's code and the present runtime's verdict.
+"""Choose the verdict that counts for a case's code: the first runtime's or the present runtime's.
 
-The first runtime is the runtime that first verified the code. Code that passed with the first runtime counts as
-verified for all runtimes. The present runtime verifies again if the code failed, if the code is measured now, or if one
-of the two runtimes computes wrong results. Only the first runtime's verdict has a key without the runtime."""
+The first runtime is the one that verified the code first. If its verification passed, the code counts as verified for
+all runtimes.
+
+The present runtime verifies the code again in three cases: the first verification failed, the code is measured now, or
+one of the two runtimes computes wrong results.
+
+The key of the first verification does not contain the runtime. The keys of later verifications do."""
 
 from __future__ import annotations
 
@@ -25,9 +29,13 @@ def standing(
 ) -> StageState:
     """Return the state of the verdict that counts for the present runtime.
 
+    The present runtime's own verdict counts if there is one. Otherwise the first verdict counts.
+
     Args:
-        step: returns the state of an action; its second argument is the reason if the action was never executed.
-        verification: returns the action of the first verification, or with `runtime=` that of a later verification.
+        step: a function (action, why) that returns the action's state. `why` is the state's reason if the action was
+            never executed.
+        verification: returns the action of the first verification; with `runtime=`, the action of that runtime's
+            verification.
         runtime: the digest of the present runtime; None for a library's call.
     """
     first = step(verification(), _NEVER)
@@ -45,7 +53,8 @@ def standing(
 def again(verified: StageState, why: str | None) -> StageState:
     """Return `verified`, or the state `missing` if the present runtime must repeat the verification.
 
-    `verified` is another runtime's verification. A passed verification is repeated if `why` is not None."""
+    `verified` is the state of a verification by another runtime. `why` is the reason to repeat that verification if it
+    passed; None if there is no reason."""
     if why is None or verified.state != "made":
         return verified
     return msgspec.structs.replace(verified, state="missing", why=why, action=verified.own)

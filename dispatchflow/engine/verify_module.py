@@ -30,8 +30,9 @@ def verify_module(
 ) -> Result:
     """Call a module twice, and compare each result with the expected result.
 
-    `results` are the declared types. If this code also computed the expected results, compiled code gets the verdict
-    `not compared`, and a library gets `mistrusted`."""
+    `results` are the declared types. `is_reference` says that the expected results were computed by the same code. A
+    comparison then proves little: compiled code gets the verdict `not compared`, and a library that passes gets
+    `mistrusted`."""
     own = place.doubt_as_reference if is_reference else None
     is_reference = is_reference and own is None
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
@@ -164,9 +165,9 @@ def _judged(
 def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdict | None:
     """Compare a result with the expected result; return None if they cannot be compared.
 
-    Floating-point numbers have a tight and a loose tolerance (`verification.tolerances`). An element beyond the loose
-    tolerance is wrong. An element between the tolerances makes the result `mistrusted`. A result without a finite
-    expected element is `mistrusted` too. Other types are compared bit by bit."""
+    Floating-point numbers have a tight and a loose tolerance (`verification.tolerances`). If an element is beyond the
+    loose tolerance, the result is wrong. If an element is only beyond the tight tolerance, the result is `mistrusted`.
+    A result that passes is `mistrusted` too if no expected element is finite. Other types are compared bit by bit."""
     import numpy as np
 
     from dispatchflow.verification import module_data, tolerances

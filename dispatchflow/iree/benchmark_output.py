@@ -40,7 +40,7 @@ _LEAST = 0.5
 def too_short(block: Block, block_s: float) -> bool:
     """Return whether the calls took less than half of `block_s`, the requested time in s.
 
-    A possible cause is a number of calls that was chosen while the machine was slower."""
+    This may happen if the number of calls was chosen when the machine was slower."""
     return block.ns * block.iterations / 1e9 < _LEAST * block_s
 
 

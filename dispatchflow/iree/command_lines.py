@@ -44,7 +44,9 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a tool that runs modules: `environment`, and variables that choose a GPU."""
+    """Return the environment of a tool that runs modules.
+
+    It has the variables that `environment` returns, and the variables that choose a Vulkan driver or a GPU."""
     return environment(variables) | choice(variables)
 
 

@@ -98,8 +98,8 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
 def requested_by(text: str) -> tuple[str, ...]:
     """Return the lowering configurations that the operations of a printed module request.
 
-    The result has a configuration once for each operation that requests it. Operations that the compiler may merge
-    count as one: equal operations, and operations with dynamic sizes."""
+    A configuration that several operations request occurs several times. But the compiler may merge operations: equal
+    operations count as one, and a configuration that only operations with dynamic sizes request occurs once."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:
@@ -131,8 +131,8 @@ def _requests(text: str) -> Iterator[str]:
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
     """Return the first configuration in `wanted` that was not applied; None if all were applied.
 
-    `wanted` is the result of `requested_by`. If only some operations got a configuration, the compiler may have removed
-    the rest. Such a configuration counts as not applied only if a dispatch has none of `wanted`."""
+    `wanted` is the result of `requested_by`. If more operations request a configuration than got it, the compiler may
+    have removed the others. Then the configuration counts as not applied only if some dispatch has none of `wanted`."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))

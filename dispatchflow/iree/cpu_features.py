@@ -67,7 +67,9 @@ class PrintedCpu:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """The features (`avx512f`) that the name implies and code may need, but the machine hides."""
+        """The features, such as `avx512f`, that the CPU's name implies, but the machine does not offer.
+
+        Features that compiled code never needs are left out."""
         ever = set(self.features)
         return tuple(name for name, sign in self._signs.items() if sign == "-" and f"+{name}" in ever and matters(name))
 

@@ -55,9 +55,10 @@ def parse(written: str) -> Flags:
 
 
 def of_meaning(flags: Flags) -> Flags:
-    """Return those of `flags` with which a module's reference must be compiled, too.
+    """Return the flags with which a module's reference must also be compiled.
 
-    Such a flag changes the module's results, or is `FORMED`."""
+    These are the flags that change the module's results, and `FORMED`, the flag for a module whose dispatches are
+    already formed."""
     return tuple(flag for flag in flags if flag.partition("=")[0] in _DEFAULTS or flag == FORMED)
 
 

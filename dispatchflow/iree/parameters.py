@@ -104,9 +104,9 @@ def hinted(reason: str) -> str:
 
 
 def given_instead(reason: str, entries: Sequence[Entry]) -> str:
-    """Return the scopes or weights in files that are most like a missing one, to add to `reason`.
+    """Return a text to add to `reason`: the available scopes or weights that resemble the missing one.
 
-    The result is empty if `reason`, a failed call's, does not say that a scope or weight is missing."""
+    `reason` says why a call failed. The text is empty if the cause is not a missing scope or weight."""
     import difflib  # only on the way to an error message
 
     if match := _MISSING_SCOPE.search(reason):
@@ -128,5 +128,8 @@ def safetensors_types(content: BinaryIO) -> dict[str, str]:
 
 
 def other_type(held: str | None, element: str) -> bool:
-    """Return whether a weight's element type in its file is known to be another one than in the module."""
+    """Return whether a weight's element type in its file certainly differs from its type in the module.
+
+    `held` is the type in the file, None if unknown. `element` is the type in the module. The result is False if `held`
+    is None, or if `element` is a type that is not compared, such as one of 8 bits."""
     return held is not None and held != element and element in _SAFETENSORS.values()

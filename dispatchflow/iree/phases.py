@@ -72,7 +72,7 @@ def functions(module: str) -> dict[str, int]:
 def found(files: Iterable[str]) -> dict[Phase, str]:
     """Return phase → file name, in the order of the phases. Files with unknown names are left out.
 
-    A name may begin with that of the compiler's input: `_stdin_.6.flow.mlir`."""
+    Examples of names are `6.flow.mlir` and, beginning with the name of the compiler's input, `_stdin_.6.flow.mlir`."""
     matches = {name: match for name in files if (match := _FILE.fullmatch(name))}
     return dict(sorted((Phase(int(match[1]), match[2]), name) for name, match in matches.items()))
 

@@ -83,7 +83,9 @@ class Rotation:
 
     @property
     def call(self) -> str:
-        """The ops that call the function and return its results. `%cold0`, … are the copies of cold operands."""
+        """The ops that call the function and return its results.
+
+        `%cold0`, … are the current copies of the operands that must not be in a cache."""
         given = ", ".join(f"%cold{i}" if operand.cold else f"%arg{i}" for i, operand in enumerate(self.operands))
         takes = ", ".join(operand.type for operand in self.operands)
         names = ", ".join(f"%result{index}" for index in range(len(self.results)))

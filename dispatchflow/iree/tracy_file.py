@@ -250,9 +250,10 @@ class _Reader:
             self._skip(12 * self._count())  # events
 
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Append each execution's duration in ns to `times[location, extra]`; return how many had not ended.
+        """Append each finished execution's duration in ns to `times`; return the number of unfinished ones.
 
-        `extra` is the index of the zone's own name; 0 for none."""
+        The keys of `times` are (location, extra): the index of the zone's place in the source, and the index of the
+        entry with a name of the zone's own. An index that is not below `extras` is replaced by 0."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)

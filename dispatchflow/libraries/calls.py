@@ -43,7 +43,7 @@ def block_argv(call: Sequence[str], protocol: Protocol, iterations: int | None, 
 
     Args:
         call: the result of `call_argv`.
-        iterations: the number of calls; None for calls that take about `protocol.block_s` seconds.
+        iterations: the number of calls; None for as many calls as fit into about `protocol.block_s` seconds.
         sets: the number of copies of the inputs, which the calls use in turn; None for one copy.
     """
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"

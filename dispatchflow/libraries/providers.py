@@ -64,7 +64,7 @@ class Library:
         ]
 
     def rounded(self, value: str, signature: Signature) -> str:
-        """Return the expression `value`, cast to the result's type if it has another type."""
+        """Return the expression `value`, with a cast unless its value already has the result's type."""
         done = self._native(signature) or signature.accumulator is signature.result
         return value if done else self.cast(f"({value})", signature.result)
 

@@ -1,8 +1,8 @@
 """Measure the anchors in the rounds of a session, and record their times.
 
-Anchors are two kernels that never change. Their times show how fast the machine is. All projects of the user share the
-history of these times, and each project's store has a copy. A store uses only its copy if that copy began with other
-anchors or other reference times."""
+Anchors are two kernels that never change. Their times show how fast the machine is. All projects of the user share a
+history of these times, and each project's store keeps a copy. If the copy has other anchors or other reference times,
+the store uses its copy and not the shared history."""
 
 from __future__ import annotations
 

@@ -223,10 +223,11 @@ class Moment:
         return max(self.case_sd, abs(self.case_unusual))
 
     def _between(self, *parts: tuple[float, float]) -> float:
-        """Return the half-width of a 95 % interval for the sum of `parts` and the other run's deviation.
+        """Return the half-width of the 95 % interval for the difference of log(time) between two runs.
 
-        Each part is (variance, degrees of freedom). The degrees of freedom of the sum follow Welch and Satterthwaite.
-        """
+        Each of `parts` is (variance, degrees of freedom) of one cause of the difference. The case's deviation in the
+        other run, with the standard deviation `case_sd`, is added as a further cause. The degrees of freedom of the sum
+        are computed with the formula of Welch and Satterthwaite."""
         every = [*parts, (self.case_sd**2, self.freedom)]
         variance = sum(part for part, _ in every)
         freedom = int(variance**2 / sum(part**2 / freedom for part, freedom in every))

@@ -225,7 +225,7 @@ class Work:
 def ceilings(rates: Mapping[str, float], work: Work, processor: Processor) -> tuple[float | None, float | None]:
     """Return the rates that this work cannot exceed: (flops per s, bytes per s), each None if unknown.
 
-    `rates` is kind of kernel → highest rate."""
+    `rates` maps each kind of kernel to its highest rate."""
     # No mixture of reads and writes is faster than the faster of two kernels: one that reads, and one that reads and
     # writes. Cold work reads its inputs from memory, but may write into a cache. Therefore only its reads are limited.
     *compute, level, reading = work.kinds(processor)

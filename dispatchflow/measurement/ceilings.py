@@ -146,7 +146,7 @@ class Ceilings:
         return _calibrated(target).name, device.threads
 
     def _rates(self, target: Target, device: Device) -> dict[str, float]:
-        """Return the highest rates recorded with exactly this number of threads."""
+        """Return the highest rates that are recorded for exactly the device's number of threads."""
         if (place := self.place(target, device)) not in self._known:
             name = self.name(target, device)
             own, everyones = self._store.records.remembered(name), self._facts.remembered(name)
@@ -154,7 +154,7 @@ class Ceilings:
         return self._known[place]
 
     def _highest_rates(self, target: Target, device: Device) -> dict[str, float]:
-        """Return the highest rates recorded with this number of threads or fewer."""
+        """Return the highest rates recorded with the device's number of threads or fewer."""
         # More threads are no slower.
         if (place := self.place(target, device)) not in self._reached:
             most = dict(self._rates(target, device))

@@ -46,13 +46,16 @@ _FAILURES = 2
 def questions(
     reused: Iterable[CaseState], judged: Callable[[Measurement, Device], Judgement | None], block_s: float, run: str
 ) -> list[tuple[list[CaseState], list[CaseState]]]:
-    """Return (cases, controls) of each group of cases whose runtimes must be judged.
+    """Group cases by old runtime and device; return (cases, controls) of each group that must be judged.
+
+    A judgement says whether the old and the new runtime give the same times. Controls are the cases of the group that
+    are measured again for it.
 
     Args:
-        reused: cases that reuse a measurement of another runtime. A group has the same old runtime and device.
-        judged: returns the recorded judgement on a group; None if there is none.
+        reused: cases that reuse a measurement of another runtime, the old one.
+        judged: returns the recorded judgement on a measurement's runtime and a device; None if there is none.
         block_s: the length of one benchmark process, in seconds.
-        run: the name of this run. An unknown judgement by another run is repeated.
+        run: the name of this run. If another run's judgement is `unknown`, the group is judged again.
     """
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
@@ -87,7 +90,9 @@ def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
 
 @dataclass
 class _Sides:
-    """A control while it is measured: the blocks of each runtime, round by round."""
+    """The blocks of one control with the old and with the new runtime, one block for each round.
+
+    A control is a case whose times show whether two runtimes are equally fast."""
 
     case: str
     trial: Trial

@@ -148,7 +148,10 @@ class Executors:
     def _block(
         self, call: Call, place: Path, inputs: Sequence[str], calls: int
     ) -> tuple[profile_events.Repetition, Sequence[Launch]]:
-        """Run a profiled process; return the repetition that counts, and the dispatches in it."""
+        """Profile calls in a process; return the repetition that is measured, and its dispatches.
+
+        The repetition before it is a warm-up. If the dispatches differ from call to call, both repetitions are returned
+        as one."""
         # The process has two repetitions of `calls` calls: a warm-up, and the one that counts. If the dispatches differ
         # from call to call, the two count as one repetition.
         for attempt in range(_ATTEMPTS):
@@ -266,9 +269,10 @@ def _value(shape: tuple[int, ...] | None, element: str, index: int, call: Call) 
 
 
 def _judged(call: Call, types: Sequence[str], got: Sequence[bytes]) -> tuple[bool, str | None, Facts]:
-    """Compare results, and return whether none is wrong, the reason if one is, and facts of the verdict.
+    """Compare a call's results with the expected ones; return (ok, reason, facts of the verdict).
 
-    `types` and `got` are the types and the bytes of the results."""
+    `ok` is False if a result is wrong. `reason` then says what is wrong; otherwise it is None. `types` and `got` are
+    the types and the bytes of the results."""
     assert call.expected is not None
     verdicts = {}
     for index, ((wanted_type, wanted), type, held) in enumerate(zip(call.expected, types, got, strict=True)):

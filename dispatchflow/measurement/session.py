@@ -93,7 +93,10 @@ class Session:
             next(self._blocks)
 
     def _group_of(self, first: Trial) -> list[Trial]:
-        """Return the undecided trials with the shape of `first`, and those of further shapes up to `_GROUP_S`."""
+        """Return a new group: undecided trials that are measured together in rounds.
+
+        The group has all trials with the shape of `first`. Trials of further shapes are added as long as the time
+        budgets of all trials in the group are at most `_GROUP_S` together."""
         shapes: dict[str, list[Trial]] = {first.shape: []}
         for trial in self.undecided:
             if trial.rounds is None:
@@ -133,7 +136,9 @@ class Session:
                     yield
 
     def _round(self, ours: Sequence[Trial]) -> list[Trial]:
-        """Return the trials of a round: first the anchors in random order, then the cases in random order."""
+        """Return the trials of a round: first the anchors, then the cases, both in random order.
+
+        Anchors are kernels that never change; their times show the speed of the machine."""
         # Anchors are first, so that a case that is finished in this round has their blocks too.
         places = {id(trial.anchors): trial.anchors for trial in ours if trial.anchors is not None}
         for trial in ours:

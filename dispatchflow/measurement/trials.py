@@ -217,7 +217,10 @@ def rotated(resolver: Resolver, rotation: Rotation) -> tuple[bytes, tuple[str, .
 
 
 def rotation_action(resolver: Resolver, case: Case) -> Action | None:
-    """Return the action that compiles the module for copies of a case's inputs; None without copies."""
+    """Return the action that compiles the calling module for `cache=cold`.
+
+    This module calls the case's module with copies of the inputs. None if no inputs are copied, or if a library
+    computes the case."""
     if case.library is not None or (rotation := resolver.rotation(case)) is None:
         return None
     text, flags = rotated(resolver, rotation)

@@ -35,8 +35,8 @@ def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
 def scalars(values: Sequence[int], element: ElementType) -> tuple[str, str, str]:
     """Return (names, types, ops) for scalar operands that follow the tensors of a named op.
 
-    The names, `, %scalar0, %scalar1`, and the types, `, i32, i32`, continue the op's lists. The ops define the
-    scalars as constants."""
+    The names and the types are text to append to the op's lists: `, %scalar0, %scalar1` and `, i32, i32`. The ops
+    define the scalars as constants."""
     names = [f"%scalar{i}" for i in range(len(values))]
     text = "".join(
         f"    {name} = arith.constant {value} : {element.mlir} loc(unknown)\n"
@@ -123,9 +123,10 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 
 
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
-    """Return the argument `lines` of `generic` that adds the product of two inputs to `%so_far`.
+    """Return a block's ops that multiply two inputs and add the product to `%so_far`.
 
-    `factors` maps the two block arguments to their tensor types. The inputs are first converted to the type `to`."""
+    The result is for the argument `lines` of `generic`. `factors` maps the block arguments of the two inputs to the
+    inputs' tensor types. Both inputs are first converted to the type `to`."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [

@@ -102,7 +102,9 @@ class Capturer:
         return {"dispatch": found.number, "executions": counter, "values": values}
 
     def guarded(self, chosen):
-        """Return an insertion point in a new `scf.if`; without a condition, return the current one."""
+        """Return an insertion point in a new `scf.if` whose condition is `chosen`.
+
+        If `chosen` is None, return the current insertion point."""
         if chosen is None:
             return ir.InsertionPoint.current
         made = ir.Operation.create("scf.if", operands=[chosen], regions=2)

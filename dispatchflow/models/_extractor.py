@@ -4,11 +4,12 @@
 and the standard library.
 
 It writes `0.mlir`, `1.mlir`, … into the working directory, and facts about them, `models.extraction.Extracted`, as
-JSON. Dispatches that launch the same export with the same types of operands and the same constants share a module.
-The written modules have been through the phase `flow`, like the input, but name no target. They are compiled with
+JSON. Dispatches that launch the same export with the same types of operands and the same constants share a module. The
+written modules have been through the phase `flow`, like the input, but name no target. They are compiled with
 `--compile-from=flow`, which leaves out the phases up to `flow`. If these phases ran again, they would change some
-dispatches: IREE 3.13's global optimization, for example, rewrites products with strided inputs inside executables.
-If a tuning set lowering configurations in a module, a second file without them is written: `0.plain.mlir`."""
+dispatches: IREE 3.13's global optimization, for example, rewrites products with strided inputs inside executables. For
+a module with lowering configurations from a tuning, a second file without the configurations is written:
+`0.plain.mlir`."""
 
 import argparse
 import os
@@ -127,7 +128,9 @@ def _bind(module):
 
 
 def _without_configurations(module):
-    """Remove the lowering configurations that a tuning set; return whether there were any."""
+    """Remove all lowering configurations from a module. Return whether the module had any.
+
+    The configurations come from the case's tuning."""
     found = [(each, name) for each in reading.walk(module.operation) for name in _TUNED if name in each.attributes]
     for operation, name in found:
         del operation.attributes[name]

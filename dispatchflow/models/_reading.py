@@ -21,9 +21,10 @@ def walk(operation, inside=lambda operation: True):
 
 
 def names(location, prefix):
-    """Return the numbers in the names of a location that begin with `prefix`, each once.
+    """Return the numbers in a location's names that consist of `prefix` and a number, without repetition.
 
-    With the prefix `df.op.`, the name `df.op.7` gives 7. Locations nested in such a name are not searched."""
+    For example, the name `df.op.7` gives 7 for the prefix `df.op.`. Locations nested in a matching name are not
+    searched."""
     return list(dict.fromkeys(numbers(location, prefix)))
 
 

@@ -144,7 +144,9 @@ def sites(options):
 
 
 def _is_entered(operation):
-    """Return whether the operations nested in `operation` are listed; False for a linalg operation."""
+    """Return whether nested operations are listed like `operation` itself.
+
+    False for a linalg operation: the operations in its body are listed as its `scalars`."""
     return not operation.name.startswith("linalg.")
 
 
@@ -230,10 +232,13 @@ def _top(operation):
 
 
 def _places(module):
-    """Return top-level operation → (name of the function that launches its dispatches, whether at load).
+    """Return where the dispatches of each top-level operation are launched: operation → (name, at load).
 
-    Usually this is the operation itself. But an initializer may record a command buffer in a global, which a function
-    launches later."""
+    `name` is the function that launches the dispatches. If an initializer launches them, `at load` is True, and `name`
+    lists the globals that the initializer stores.
+
+    Usually an operation launches its own dispatches. But an initializer may call a function that records a command
+    buffer, and store the buffer in a global. The dispatches are then launched by the function that loads the global."""
     tops = list(reading.children(module.operation))
     loads, initial = {}, {}
     for top in tops:

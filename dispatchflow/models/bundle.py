@@ -183,7 +183,9 @@ def _given(sweep: Sweep) -> str:
 
 
 def _of_tools(word: str) -> str:
-    """Return an entry of `inputs` or `expected` as IREE's tools spell it; random integers become 0."""
+    """Convert an entry of `inputs` or `expected` to the spelling of IREE's tools.
+
+    For example, `tensor<f32>=@x.bin` becomes `f32=@x.bin`. The range `0..1` (random integers) becomes the number 0."""
     type_, equals, value = word.partition("=")
     return f"{type_.removeprefix('tensor<').removesuffix('>')}{equals}{'0' if value == '0..1' else value}"
 

@@ -44,8 +44,9 @@ class Split(msgspec.Struct, frozen=True):
 def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], call_ns: int) -> Split:
     """Divide `call_ns`, the wall time of all calls together, into the parts of `Split`.
 
-    An operation without a start and an end in the profile runs from its first dispatch to its last. An operation
-    without dispatches runs from its submission to `ready_ns`.
+    If the profile has no start and end of a queue operation, they are estimated. An operation with dispatches counts as
+    running from the start of its first dispatch to the end of its last. An operation without dispatches counts as
+    running from `submitted_ns` to `ready_ns`.
 
     Raises:
         ToolError: the events took longer than `call_ns`.

@@ -87,8 +87,8 @@ class Tensor(msgspec.Struct, frozen=True):
     def undefined_name(self) -> str:
         """The name under which the mask of undefined elements is stored.
 
-        The mask has one byte per element, or per byte if elements are narrower. It is 1 where the element is undefined.
-        """
+        The mask has one byte for each element of the tensor. If elements are narrower than a byte, the mask has one
+        byte for each byte of the tensor. A byte of the mask is 1 where the tensor is undefined, and 0 elsewhere."""
         return f"{self.name}.undefined"
 
 
@@ -123,12 +123,12 @@ The 8 bytes are little-endian."""
 def capture(
     made: Capturing, sites: Mapping[int, int], read: Read, execution: int | None = None
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Return what a call captured, and tensor's name → bytes of the tensor.
+    """Return the capture of a call, and the bytes of each captured tensor by the tensor's name.
 
     Args:
         made: the facts about the module that was called.
         sites: number of a dispatch → number of its site.
-        read: a function that returns the content of a slot.
+        read: a function that returns the content of a slot, which is a global with a captured value.
         execution: which execution of each site was captured, from 1; None for the last one.
     """
     tensors: list[Tensor] = []
@@ -175,11 +175,17 @@ def _not_run(count: int, execution: int | None) -> str | None:
 def with_fills(
     one: Capture, contents: Mapping[str, bytes], other: Mapping[str, bytes]
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Return the capture `one` with its undefined tensors marked, and mask's name → mask.
+    """Find undefined elements; return the capture with marked tensors, and the masks by name.
 
-    `contents` and `other` are tensor's name → bytes, from two calls. Memory that the program never wrote had other
-    bytes in each call, so an element that differs between the calls is undefined. If even the sizes differ, the tensor
-    is moved to `missing`."""
+    An element is undefined if the program never wrote its memory. Such memory had different content in two calls, so
+    the element differs between the calls. A mask is 1 where an element is undefined. A tensor whose size differs is
+    moved to `missing`.
+
+    Args:
+        one: the capture.
+        contents: tensor's name → bytes in the first call.
+        other: tensor's name → bytes in the second call.
+    """
     tensors: list[Tensor] = []
     missing = list(one.missing)
     masks: dict[str, bytes] = {}

@@ -16,9 +16,9 @@ Sources have names such as `argument main 0` and `constant`; sinks have names su
 class DefUse:
     """The graph of a module's operations and the values that they use.
 
-    A node is an operation together with the operations in it. Only functions, loops and branches are different: each
-    operation in them is a node. A point is the number of a node, or a text: `argument main 0`, `result main` or
-    `constant`."""
+    An operation and all operations nested in it are one node, such as a linalg operation with its body. But operations
+    directly in a function, loop or branch are nodes of their own. A point of the graph is the number of a node or one
+    of the texts `argument main 0`, `result main` and `constant`, in which the name and the index vary."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes

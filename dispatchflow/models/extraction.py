@@ -26,7 +26,7 @@ _UNUSABLE = {
 
 
 class Argument(msgspec.Struct, frozen=True):
-    """An argument of an extracted module's function, which launches one dispatch."""
+    """One argument of the function in an extracted module. The function launches one dispatch."""
 
     type: str
     """The argument's MLIR type: `tensor<4x?xf32>`, `index`."""
@@ -98,9 +98,10 @@ def stem(number: int, program: Program) -> str:
 
 
 def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict[int, list[Site]]:
-    """Return module's number → those of the sites numbered in `sites` that launch it, in program order.
+    """Return the sites that launch each module: module's number → sites, in program order.
 
-    A site without a module is left out: the compiler added its dispatch after the other dispatches were formed."""
+    Only the sites whose numbers are in `sites` are returned. A site without a module is left out: the compiler added
+    its dispatch after the other dispatches were formed."""
     found: dict[int, list[Site]] = {}
     for site in program.sites:
         if site.number in sites and site.dispatch in extracted.dispatches:

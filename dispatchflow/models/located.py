@@ -67,7 +67,9 @@ class SiteCheck(msgspec.Struct, frozen=True):
 
 
 class Located(msgspec.Struct, frozen=True):
-    """The comparisons of all sites of a case."""
+    """The comparison of each site of a case with the results of the target `reference`.
+
+    A site is a place of the program that launches a dispatch."""
 
     case: str
     reference: str

@@ -1,9 +1,11 @@
 """Find the site of each launch in a profile: the place of the program that launched the dispatch.
 
-The launches of one submission are the dispatches of one command buffer. Their sequence of exports (names of kernels)
-shows which command buffer of the program was submitted. Command buffers with equal sequences are distinguished by the
-runtime's numbers: command buffers that are recorded once and used by all calls get ascending numbers in the order of
-creation. Sites that cannot be distinguished form one group, `3|7`."""
+The launches of one submission are the dispatches of one command buffer. The names of their kernels (exports), in order,
+show which command buffer of the program was submitted.
+
+Several command buffers may have the same sequence of exports. If they are recorded once and used by all calls, the
+runtime's numbers distinguish them: the numbers ascend in the order of creation. Sites that cannot be distinguished form
+one group, `3|7`."""
 
 from __future__ import annotations
 
@@ -71,11 +73,14 @@ def _exports(run: Sequence[Launch]) -> tuple[str, ...]:
 def _by_order_of_creation(
     runs: Sequence[Sequence[Launch]], candidates: Mapping[tuple[str, ...], Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Return the runtime's number of a command buffer → indices of the program's buffers that it may be.
+    """Return which of the program's command buffers each command buffer in the profile may be.
 
-    The runtime numbers command buffers in the order of creation. Therefore ascending numbers belong to ascending
-    indices, and an index that contradicts this is dropped. Only buffers that were submitted several times are in the
-    result."""
+    The result is the runtime's number of a command buffer → the possible indices in the program. The runtime numbers
+    command buffers in the order of creation. Therefore ascending numbers belong to ascending indices, and an index that
+    contradicts this is dropped.
+
+    Only command buffers that were submitted several times are in the result. The result is empty if no assignment fits
+    the order."""
     sequences: dict[int, set[tuple[str, ...]]] = defaultdict(set)
     count: dict[int, int] = defaultdict(int)
     for run in runs:

@@ -29,9 +29,10 @@ def function(content: bytes) -> str:
 
 
 def weight_files(content: bytes) -> dict[str, str]:
-    """Return path → the name of a tensor in the file, for each file with external data of the model.
+    """Return path → tensor name for each file of external data that an ONNX model uses.
 
-    The paths are relative to the model's folder."""
+    `content` is the model. The paths are relative to the model's folder. If a file contains several tensors, the name
+    is that of the first."""
     found: dict[str, str] = {}
     if b"location" not in content:  # this search takes some ms, reading every node takes seconds
         return found

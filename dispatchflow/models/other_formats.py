@@ -19,6 +19,8 @@ _WAYS = {
 
 
 def hint(name: str) -> str | None:
-    """Return how a file of this name reaches MLIR, and the page about it; None for an unknown ending."""
+    """Return how to make an MLIR module from a file with this name, and the page that explains it.
+
+    The result is None if the ending of the name is unknown."""
     way = _WAYS.get(PurePath(name).suffix.lower())
     return way and f"{way}; see docs/models.md"

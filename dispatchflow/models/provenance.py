@@ -19,7 +19,7 @@ def program(source: Source, formed: Dispatches, host: Launches) -> Program:
     """Return the sites of a compiled program, with their source operations.
 
     Args:
-        source: the operations of the module as it is printed for the compiler.
+        source: the operations of the program's source module, in the form that the compiler reads.
         formed: the module after its dispatches are formed.
         host: the launches of the host program.
 
@@ -97,8 +97,9 @@ def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceO
 def _located(graph: DefUse, dispatches: Sequence[Dispatch]) -> list[set[int]]:
     """Return the source operations of each dispatch, from the tags in the locations of its operations.
 
-    Passes may give an operation that only moves data the location of a neighbor. The tag of such an operation counts
-    only if its source operation also only moves data, and no operation that computes has this tag."""
+    A tag on an operation that only moves data may be wrong, because passes may copy the location of a neighbor. Such a
+    tag counts only if the source operation that it names only moves data too, and if the tag is on no computing
+    operation of any dispatch."""
     computed = [_origins(graph, dispatch, computing=True) for dispatch in dispatches]
     somewhere = set().union(*computed)
     found = []
@@ -128,11 +129,14 @@ def _is_users(kind: str) -> bool:
 
 
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
-    """Return dispatch's index → source operations, for dispatches without tags.
+    """Return dispatch's index → source operations, for the dispatches that have none in `located`.
 
-    The source operations are those between the operations of the preceding and of the following dispatches, if no
-    dispatch has their tags. If some of them only move data, only these are kept. If there are none, the result has
-    operations of the neighboring dispatches whose tags are in the dispatch itself."""
+    The candidates are the source operations between those of the preceding and those of the following dispatches. An
+    operation that `located` gives to any dispatch is no candidate. If some candidates only move data, only these are
+    kept.
+
+    Without candidates, the source operations are taken from the neighboring dispatches: those operations whose tags
+    occur in the dispatch itself."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)

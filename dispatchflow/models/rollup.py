@@ -57,12 +57,14 @@ class Part(msgspec.Struct, frozen=True):
 def rolled_up(program: Program, times: ProgramTimes, by: By, depth: int = 1) -> tuple[Part, ...]:
     """Add up the times of the sites with the same name; return the parts, the longest first.
 
+    A part is all sites with one name.
+
     Args:
         program: the sites and their source operations.
         times: the times of the sites.
-        by: what a site's part is named after: `op`, the site's source operations; `scope`, the first components of the
-            operations' names; or `executable`.
-        depth: the number of components. With 2, the operation `blocks.0.attn/linear` belongs to `blocks.0`.
+        by: how a site is named. With `op`, by the names of its source operations. With `scope`, by the first components
+            of these names. With `executable`, by its executable.
+        depth: the number of components for `scope`. With 2, the operation `blocks.0.attn/linear` belongs to `blocks.0`.
     """
     name_of = _naming(program, by, depth)
     sites = {site.number: site for site in program.sites}

@@ -42,7 +42,9 @@ class Calls(NamedTuple):
 
 
 class SiteBlock(msgspec.Struct, frozen=True):
-    """The executions of one site in all calls of a block, or of sites that cannot be distinguished."""
+    """The executions of one site in all calls of one benchmark process.
+
+    If sites cannot be distinguished, these are the executions of all sites of the group together."""
 
     sites: Group
     executions: int
@@ -241,7 +243,9 @@ def _per_call(sums: Sequence[int], rest: Sequence[int], call_ns: int, calls: int
 
 
 def _groups(blocks: Iterable[Block]) -> list[Group]:
-    """Return the groups of sites that cannot be distinguished in all blocks."""
+    """Return groups of sites such that each block distinguishes between all groups.
+
+    Groups of different blocks that have a site in common are united."""
     whole: dict[int, set[int]] = {}
     for group in {site.sites for block in blocks for site in block.sites}:
         union = set(group).union(*(whole.get(site, ()) for site in group))

@@ -1,9 +1,11 @@
 """Make inputs of `attention` whose results show which elements are read, and with what precision.
 
-A recipe is a way to make inputs whose results show certain errors (docs/verification.md). The functions with names of
-recipes return their inputs: queries, keys, values and, if the attention has one, a mask.
+A recipe is a way to make inputs whose results show certain errors (docs/verification.md). Each function named after a
+recipe returns the recipe's inputs: queries, keys, values and, if the attention has one, a mask. Every element type of
+`attention` represents these inputs exactly.
+
 A score is the argument of an exponential: the product of a query and a key, times the scale, plus the mask. A place is
-an index along `k1`, the dim of queries and keys. Every element type of `attention` represents these inputs exactly."""
+an index along `k1`, the dim of queries and keys."""
 
 from __future__ import annotations
 
@@ -150,7 +152,9 @@ def deviation(weights: Array, scores: Array) -> Array:
 
 
 def balanced(shape: Shape, turned: bool) -> list[Array]:
-    """Return inputs in which all keys have equal scores; each place adds 8 to a score or subtracts 8."""
+    """Return inputs in which all keys have equal scores.
+
+    Each place (index along `k1`) adds 8 to a score or subtracts 8. `turned` swaps the signs of the queries."""
     # If a kernel does not read one place of a key, only the score of this key rises or falls. If the score rises, the
     # key gets nearly all the weight. Queries alternate in sign, so that a score that falls for one query rises for the
     # next; `turned` swaps the signs of the queries. If the kernel does not read one place of a query, the scores from

@@ -49,7 +49,10 @@ def zero_points(operation: Operation) -> tuple[int, ...]:
 
 
 def library_centered(operation: Operation, names: Sequence[str]) -> list[str]:
-    """Return a Python expression for each name, such as `(x0 + 128)` for the zero point -128."""
+    """Return for each operand's name a Python expression for the operand minus its zero point.
+
+    For the name `x0` and the zero point -128, the expression is `(x0 + 128)`. Without a zero point, or if it is 0, the
+    expression is the name."""
     points = zip_longest(names, zero_points(operation), fillvalue=0)
     return [f"({name} {'+' if point < 0 else '-'} {abs(point)})" if point else str(name) for name, point in points]
 
@@ -163,7 +166,9 @@ class Contraction(Summed):
         return self._sizes() + ("" if self.accumulates else snippets.filled(self._total, self._total.element.zero))
 
     def _maps(self) -> tuple[str, list[str]]:
-        """Return the loop dims (`mnk`), and the affine maps of both factors as stored and of the result."""
+        """Return the loop dims, such as `mnk`, and the affine maps of both factors and of the result.
+
+        The map of a factor has the factor's dims in the order in which they are in memory."""
         dims = "".join(loop.dim for loop in self.loops)
         return dims, snippets.affine(dims, *self._stored(), self.out)
 

@@ -12,9 +12,10 @@ from dispatchflow.operations.api import Array, Library, Loop, Operand, Signature
 
 
 class Convolution(Summed, Window):
-    """The base class of convolutions; the window is not flipped.
+    """The base class of convolutions. The window is not flipped.
 
-    A layout has a letter for each dim of the image and of the weights, as in linalg's names: `nhwc_hwcf`."""
+    A layout names the dims of the image and then of the weights, one letter for each dim. The names are those of
+    linalg's ops: `nhwc_hwcf`."""
 
     multiplies: ClassVar[bool] = True
     ops: ClassVar[Mapping[str, str]]
@@ -85,9 +86,10 @@ class Convolution(Summed, Window):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The dims of linalg's named op in its order, with `g` for groups before the result's channels.
+        """The loops of linalg's named op, in the op's order.
 
-        With groups, the sizes of the channels are those of one group."""
+        With groups, a loop `g` is added before the loop of the result's channels, and the loops of channels have the
+        sizes of one group."""
         sizes = {"n": self.size("n"), **dict(zip(("oh", "ow"), self.outputs, strict=True))}
         sizes |= {dim: self.size(dim) for dim in ("kh", "kw")} | {"g": self.groups}
         sizes |= {dim: self.size(dim) // self.groups for dim in ("c", self.outs)}
@@ -127,7 +129,9 @@ class Convolution(Summed, Window):
     def convolved(
         self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str
     ) -> str:
-        """Return ops that define `%sum`, from the image `%name`, the weights `%arg1` and the initial value."""
+        """Return ops that define `%sum`, the convolution of the image `%name` with the weights `%arg1`.
+
+        The sum begins with the SSA value that `init` names."""
         attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
         names, values, constants = snippets.scalars(zero_points(self), accumulator.element)
         c, ins = accumulator.mlir, f"ins(%{name}, %arg1{names} : {image.mlir}, {weights.mlir}{values})"

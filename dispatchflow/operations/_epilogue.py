@@ -212,9 +212,10 @@ class Summed(Operation):
         return _functions.gelu_error(joined, off, unit) if self._function == "gelu" else off
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`; for a gelu of exact sums, return the bound of gelu alone.
+        """Return the bound on the errors of the results for a recipe's inputs.
 
-        Sums are exact in all recipes (docs/verification.md) except `random`."""
+        The bound is that of `error`, except for a gelu with a recipe other than `random`. These recipes make sums that
+        are exact (docs/verification.md), so the bound covers only the error of the gelu itself."""
         if recipe == "random" or self._function != "gelu":
             return self.error(operands)
         joined = self._joined(self._plain.reference(operands[:-1]), self._spread(operands[-1]))

@@ -56,10 +56,10 @@ class Operation(Protocol):
 
 
 class ExactRange(NamedTuple):
-    """The limits `r`, `safe` and `shift` of exact inputs, with which no sum exceeds 2**digits.
+    """Limits of exact inputs, chosen so that the accumulator represents all sums exactly.
 
-    safe · r**factors + addends · (r + shift) ≤ 2**digits, with the operation's `factors` and `addends`. `digits` are
-    those of the accumulator: 24 for f32."""
+    For an operation with `factors` and `addends`, safe · r**factors + addends · (r + shift) ≤ 2**digits. `digits` is
+    the accumulator's number of binary digits, 24 for f32."""
 
     r: int
     """The largest magnitude: values are in -r … r, without 0."""
@@ -156,7 +156,9 @@ def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
-    """Return how many results use an element of an operand; for several operands, the smallest number."""
+    """Return how many results depend on one element of an operand.
+
+    If the operands differ, the smallest number is returned."""
     products = operation.result().size * operation.terms
     return min((products // operand.type.size for operand in operands if operand.type.size), default=1)
 

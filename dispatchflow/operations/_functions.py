@@ -128,10 +128,11 @@ def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
 
 
 def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
-    """Return a bound on the absolute error of a kernel's function value, where y is the exact value for x.
+    """Return a bound on the absolute error of a kernel that computes the function `kind` of x.
 
-    The bound is (ULPS + 3) · u · |y| for u = 2**-digits: ULPS is for the exponential, 3 for three more operations. If
-    exp(-x) may overflow, a sigmoid or silu may be computed as 0, and the bound is |y|. For gelu see `gelu_error`."""
+    y is the exact result. The bound is (ULPS + 3) · u · |y|, where u is 2**-digits. ULPS is the error of an
+    exponential, and 3 is the error of three more operations. A sigmoid or silu may be computed as 0 where exp(-x) may
+    overflow, so the bound is |y| there. For gelu, see `gelu_error`."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS

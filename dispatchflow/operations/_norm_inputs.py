@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 def shifted(raw: Array, types: Signature) -> Array:
-    """Return rows of 1 in which one element is larger and one is smaller by 2**-digits.
+    """Return rows of ones in which two elements are replaced by 1 + d and 1 - d.
 
-    The variance is 2 · 4**-digits / n."""
+    d is a power of two that depends on n and the types. The variance of such a row is 2 · d² / n. Every fourth row has
+    only ones."""
     m, n = raw.shape
     digits = (types.accumulator.digits + 6 - n.bit_length()) // 2
     x = np.ones((m, n))
@@ -30,7 +31,7 @@ def shifted(raw: Array, types: Signature) -> Array:
 
 
 def few_terms(few: Array, raw: Array, places: Array, terms: int, layer: bool, types: Signature) -> Array:
-    """Return a row with `terms` nonzero elements for each true element of `few`."""
+    """Return rows with `terms` nonzero elements each: one row for each True in the mask `few`."""
     m, n = raw.shape
     count, less = (7, 128) if layer else (3, 1024)
     first, third, *small = full(stream(0, 3, count * m), types.operands[0].digits).reshape(count, m)[:, few]
@@ -46,14 +47,15 @@ def few_terms(few: Array, raw: Array, places: Array, terms: int, layer: bool, ty
 
 
 def _late(raw: Array) -> Array:
-    """Return for each row of random numbers its last columns, in random order."""
+    """Return the indices of the last `_end(n)` columns, in a random order for each row of `raw`."""
     n = raw.shape[1]
     columns: Array = n - _end(n) + raw[:, -_end(n) :].argsort(axis=1)
     return columns
 
 
 def _end(n: int) -> int:
-    """Return how many columns at the end of a row may have special elements, of `n` columns.
+    """Return how many of a row's `n` columns, counted from its end, may have special elements.
 
-    Earlier in the row, they would cost a right kernel that updates a running mean digits of the variance."""
+    Special elements come late in a row for the sake of kernels that update a running mean. In each column after a
+    special element, such a kernel loses digits of the variance, although the kernel is right."""
     return min(max(n // 256, 16), n)

@@ -46,7 +46,7 @@ def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1
 
 
 def negative(raw: Array, element: ElementType) -> Array:
-    """Return where `uniform` makes a negative number of `raw`, if `low` is -`high`."""
+    """Return a mask: True where `uniform` returns a negative number, if its range is symmetric around 0."""
     below_0: Array = (raw.view(np.int64) < 0) != element.is_float
     return below_0
 

@@ -1,10 +1,13 @@
 """Choose inputs of the recipe `exact` (docs/verification.md) near the ends of their types' ranges.
 
-A kernel that reads bf16 as f16, has no infinity, or adds in fewer bits gives right results for small numbers. Therefore
-lines of floating-point operands are multiplied by powers of two, which changes no digit of any partial sum. A line is
-all elements with the same index along the axes `Operand.lines`: in A·B a row of A or a column of B. Integers have
-magnitudes in the upper half of their type's range, and all integers of a line have the same sign.
-"""
+With small numbers, some wrong kernels give right results: kernels that read bf16 as f16, have no infinity, or add in
+fewer bits. Larger numbers show these errors.
+
+Floating-point operands are multiplied by powers of two, one for each line. This changes no digit of any partial sum. In
+a product A·B, a line is a row of A or a column of B. In general, the elements of a line have the same index along each
+of the axes `Operand.lines`.
+
+Integers have magnitudes in the upper half of their type's range. All integers of a line have the same sign."""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
 
 
 def spans(operation: Operation) -> list[Span]:
-    """Return, for each operand of `exact`, the range of the exponents by which its lines are scaled."""
+    """Return, for each operand, the range of exponents for its lines in the recipe `exact`.
+
+    Each line is multiplied by a power of two with an exponent in this range. (0, 0) means that the operand is not
+    scaled."""
     # Each line is multiplied by a power of two in this range; (0, 0) means that the operand is not scaled. All terms of
     # a result come from one line of each operand, so the result is multiplied by these lines' powers. The ranges are so
     # small that the result is normal and finite in the accumulator and in its own type. No operand is scaled if the
@@ -76,7 +82,10 @@ def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
 
 
 def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
-    """Return a power of two for each line, to broadcast to `shape`; the first line has the largest."""
+    """Return a power of two for each line, in an array that broadcasts to `shape`.
+
+    A line is all elements with the same index along the axes `lines`. `span` has the smallest and the largest exponent.
+    The first line has the largest power."""
     count = span[1] - span[0] + 1
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     cycle = 2.0 ** (span[1] - np.arange(count) * (int(0.618 * count) | 1) % count)
@@ -84,17 +93,19 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return a power of two for each line, the argument `line` of `codes`.
+    """Return a power of two for each line of an operand in a narrow type.
 
-    The type represents this power and the next `count` - 1 larger ones, if its range is large enough."""
+    The result is the argument `line` of `codes`. If the type's range is large enough, each power p is so small that the
+    type can represent p, 2p, 4p, …: `count` powers in all."""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
 
 
 def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
-    """Return numbers of a narrow type with all significands and `count` exponents.
+    """Return numbers of a narrow type, with random signs, significands and exponents.
 
-    The smallest exponent is that of `line`. Numbers beyond the type's range become its largest number."""
+    All significands of the type occur. A number's exponent is that of its element of `line`, plus 0 to `count` - 1.
+    Numbers above the type's range become its largest number."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     significand = 1 + below(raw, 2 ** (element.digits - 1)) * element.unit * 2
     size = line * significand * (2.0 ** np.arange(count))[below(raw << np.uint64(32), count)]
@@ -160,9 +171,10 @@ def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bo
 
 
 def surplus(operand: Operand, operation: Operation) -> int:
-    """Return by how many bits the random integers of a bias are longer than the sums before a relu.
+    """Return how far to shift random integers of a bias right, in bits, so that the sums are larger.
 
-    If a bias is much larger than the sums, all results of a column have its sign. Return 0 if sums may wrap."""
+    The bias is added before a relu. If the bias were much larger than the sums, it would decide the sign of all results
+    in a column. The result is 0 if the bias is floating-point or sums may wrap."""
     digits, more = sum(element.digits for element in operation.signature.operands[:2]), log2(max(operation.terms, 1))
     room = operand.type.element.digits
     wraps = operand.type.element.is_float or digits + more >= room
@@ -170,7 +182,9 @@ def surplus(operand: Operand, operation: Operation) -> int:
 
 
 def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:
-    """Return the negative numbers `values`, but with every third line moved to the type's lowest numbers."""
+    """Return `values` with the first, fourth, seventh, … line moved near the type's lowest number.
+
+    All `values` are negative."""
     # The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest
     # number, and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest
     # number of a moved line is then lower than nearly any number with which a wrong kernel may begin a maximum. `unit`

@@ -102,9 +102,10 @@ class Window(Operation):
         return text, "padded", larger
 
     def windows(self, image: Array, border: Any) -> Iterator[tuple[int, int, Array]]:
-        """Yield (i, j, pixels) for each element of the window, as an array [n, oh, ow, c].
+        """Yield (i, j, pixels) for each element (i, j) of the window.
 
-        Pixels outside of the image are `border`."""
+        `pixels` is an array [n, oh, ow, c] of the pixels that this element reads for each result. Pixels outside of the
+        image are `border`."""
         import numpy as np
 
         image = np.moveaxis(image, [self.layout.index(letter) for letter in "nhwc"], range(4))
@@ -124,7 +125,10 @@ class Window(Operation):
         return np.moveaxis(image, range(4), [self.layout.index(letter) for letter in "nhwc"])
 
     def library_seen(self, image: str, border: str) -> str:
-        """Return a numpy expression for an array of all windows; its axes are the result's, `kh` and `kw`."""
+        """Return a numpy expression for an array of all windows of an image.
+
+        The first four axes are those of the image, in the layout's order, but h and w count windows. The last two axes
+        are `kh` and `kw`. `border` is the value of the padding."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         if padding:
             sides = ", ".join(f"({padding}, {padding})" if letter in "hw" else "(0, 0)" for letter in self.layout[:4])

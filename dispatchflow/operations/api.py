@@ -74,7 +74,7 @@ class Loop(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Workload):
-    """An operation with its sizes, types, layout and options; `name` equals the file's name."""
+    """An operation with its sizes, types, layout and options. Its file is named after it: `name`.py."""
 
     # field(): otherwise the property of Workload would be taken for the default.
     sizes: tuple[int, ...] = field()
@@ -170,9 +170,9 @@ class Operation(Workload):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The loops of the op that gets `attribute`, outermost first; empty if no op gets it.
+        """The loops of the op to which `body` attaches a tuning's attribute, outermost first.
 
-        A tuning names its tile sizes by the dims of these loops."""
+        The tuple is empty if no op gets the attribute. A tuning names its tile sizes by the dims of these loops."""
         return ()
 
     @abstractmethod
@@ -200,7 +200,7 @@ class Operation(Workload):
 
     @property
     def parallel(self) -> tuple[str, ...]:
-        """The dims that `verification.power` may reduce: they are in no sum, as m and n of a product."""
+        """The dims that occur in no sum, such as m and n of a product."""
         return ()
 
     multiplies: ClassVar[bool] = False
@@ -214,11 +214,13 @@ class Operation(Workload):
 
     @property
     def has_wide(self) -> bool:
-        """Whether the recipe `wide` is used, whose inputs show with how many digits operands are read."""
+        """Whether the recipe `wide` is used, whose inputs show if operands are read with too few digits."""
         return self.multiplies and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return a recipe's operands as float64 that their types represent; None for a recipe of `inputs`."""
+        """Return the operands that the operation makes for a recipe; None if `verification.inputs` makes them.
+
+        The arrays are float64. Each number can be represented in the operand's type."""
         return None
 
     def compares_bits(self, recipe: str) -> bool:
@@ -244,7 +246,7 @@ class Operation(Workload):
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`; override it if the inputs of a recipe cause less rounding."""
+        """Return the error bound for a recipe's inputs; override it if these inputs cause less rounding."""
         return self.error(operands)
 
     @property
@@ -270,9 +272,10 @@ class Operation(Workload):
 
     @property
     def dispatches(self) -> int | None:
-        """The number of different dispatches that the compiler must make; None if it may choose the number.
+        """The number of different dispatches that the compiler must make; None if any number is right.
 
-        A case with another number of dispatches fails, because its time would be taken for that of this number."""
+        A case in which the compiler makes another number fails. Otherwise its time would be taken for the time of the
+        required dispatches."""
         return None
 
     @property

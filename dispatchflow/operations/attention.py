@@ -62,7 +62,7 @@ class Attention(Operation):
     def recipes(self) -> tuple[str, ...]:
         """The recipes (docs/verification.md); `balanced2` is used only if there is a single query.
 
-        In `balanced2`, the single query has the signs that a second query would have in `balanced`."""
+        In `balanced`, queries alternate in sign. `balanced2` gives the single query the opposite signs."""
         single = ["balanced2"] if self.sizes[1] == 1 else []
         return ("counted", "rising", "balanced", *single, "peaked", "highest", "random")
 
@@ -120,10 +120,11 @@ class Attention(Operation):
 {snippets.returned("all", out)}"""
 
     def _seen(self) -> tuple[str, TensorType, str]:
-        """Return the name and the type of the causal mask, and the ops that compute it.
+        """Return the name and the type of the causal mask, and the ops that compute the mask.
 
-        The mask is true for the keys that a query sees. If the operation has a mask operand, the causal mask has this
-        operand's numbers for these keys, and minus infinity for the other keys."""
+        Without a mask operand, the causal mask is true for the keys that a query sees, and false for the other keys.
+        With a mask operand, the causal mask has the operand's numbers for the keys that a query sees, and minus
+        infinity for the other keys."""
         _, m, _, _, k2 = self.sizes
         # The op's region could compare indices instead. But on llvm-cpu it gets the indices within a tile, and results
         # are wrong without an error message (IREE 3.12, 3.13).
@@ -166,7 +167,10 @@ class Attention(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return the bound Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w)."""
+        """Return the bound Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
+
+        ρ is the relative error of an exponential, and δ the relative error of 1 / Σ exponentials. u is the unit
+        roundoff of the accumulator, and w the unit roundoff of the operands' type."""
         # The unit roundoff of the accumulator is u. The unit roundoff of the operands' type is w; scaled queries and
         # weights may be rounded to this type. The relative error of an exponential is ρ, and that of 1 / Σ exponentials
         # is δ. The mean of ρ uses the weights of the keys.
@@ -187,21 +191,21 @@ class Attention(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound on errors for the inputs of a recipe; u, w and growth are the same as in `error`.
-
-        The relative error of an exponential is ρ = 4·ULPS·u + 2·u · a · Σ|terms| of its score. In `counted`, a is the
-        number of additions within a score, because equal scores may be added in different orders. In other recipes, a
-        is growth + 2. The result is y, and ε = (4·ULPS·u + 2·w) · Σ weight · |v|.
-
-        - `counted`: Σ weight · |v| · (ρ + mean of ρ) + 2·w · |y|. The last term is for the rounding to the operands'
-          type, which changes all queries or weights equally. If a weight is subnormal in this type, it is larger.
-        - `balanced`, `highest`: Σ weight · |v| · (ρ + mean of ρ) + ε.
-        - `rising`: the bound of `balanced` + 2·w · (deviation of q · k + deviation of the mask) · deviation of v. These
-          are standard deviations with the weights of a query. A constant that is rounded to the operands' type, such as
-          log2(e), changes all scores by the same fraction, and the result by the scores' covariance with the values.
-        - `peaked`: 2 · (largest ρ + 16·w) · spread + w / tail · Σ weight · |v - v'| + ε; with a mask, w / tail counts
-          twice. The spread is a bound on Σ weight · |v - y|, and v' is the value of the other key in a pair of keys (0
-          and 1, 2 and 3, …). The term with v' is for the last digits of a query and of a mask."""
+        """Return the bound on errors for the inputs of a recipe. The formulas are in the comment below."""
+        # u, w and growth are the same as in `error`. The relative error of an exponential is
+        # ρ = 4·ULPS·u + 2·u · a · Σ|terms| of its score. For `counted`, a is the number of additions within a score,
+        # because equal scores may be added in different orders. For other recipes, a is growth + 2. The result is y,
+        # and ε = (4·ULPS·u + 2·w) · Σ weight · |v|. The bounds:
+        # - `counted`: Σ weight · |v| · (ρ + mean of ρ) + 2·w · |y|. The last term is for the rounding to the operands'
+        #   type, which changes all queries or weights equally. It is larger if a weight is subnormal in this type.
+        # - `balanced`, `highest`: Σ weight · |v| · (ρ + mean of ρ) + ε.
+        # - `rising`: the bound of `balanced` + 2·w · (deviation of q · k + deviation of the mask) · deviation of v.
+        #   These are standard deviations with the weights of a query. A constant that is rounded to the operands'
+        #   type, such as log2(e), changes all scores by the same fraction, and the result by the covariance of the
+        #   scores with the values.
+        # - `peaked`: 2 · (largest ρ + 16·w) · spread + w / tail · Σ weight · |v - v'| + ε; with a mask, w / tail
+        #   counts twice. The spread is a bound on Σ weight · |v - y|, and v' is the value of the other key in a pair
+        #   of keys (0 and 1, 2 and 3, …). The term with v' is for the last digits of a query and of a mask.
         if recipe == "random":
             return self.error(operands)
         import numpy as np

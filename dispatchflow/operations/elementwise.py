@@ -140,10 +140,11 @@ class Elementwise(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error: one rounding for an arithmetic operation, else `_functions.error_of`.
+        """Return a bound on the error of each result.
 
-        For a function, the smallest normal number is added where a kernel's result may be smaller. Such a result is
-        right even if it is flushed to 0."""
+        An arithmetic operation rounds once. For any other function the bound is `_functions.error_of`. If the result of
+        such a function may be below the smallest normal number, this number is added, so that a result flushed to 0 is
+        also right."""
         y, element = self.reference(operands), self.signature.accumulator
         if not self._curved:
             return abs(y) * element.unit

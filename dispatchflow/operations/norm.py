@@ -49,9 +49,10 @@ class Norm(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes (docs/verification.md); `layer` uses `few` only if there are one or two rows.
+        """The names of the recipes that make inputs (docs/verification.md).
 
-        If there are more rows, every third row of `shifted` is like those of `few`."""
+        `layer` uses the recipe `few` only if there are one or two rows. With more rows, every third row of the recipe
+        `shifted` is made as in `few`."""
         few = [] if self._layer and self.sizes[0] > 2 else ["few"]
         return ("counted", *(["shifted"] if self._layer else []), *few, "random")
 
@@ -64,7 +65,7 @@ class Norm(Operation):
 
     @property
     def _terms(self) -> int:
-        """The largest number of nonzero elements in a row of `few`."""
+        """The largest number of nonzero elements in a row of the recipe `few`."""
         return min(8 if self._layer else 4, self.sizes[1])
 
     def made(self, recipe: str) -> list[Array] | None:
@@ -208,9 +209,9 @@ class Norm(Operation):
         return self._error(operands, self.sizes[1], 0.0)
 
     def _error(self, operands: Sequence[Array], terms: int, rest: Array | float) -> Array:
-        """Return the bound `error` for sums of which only `terms` terms are large.
+        """Return the bound of `error`, for rows with `terms` large elements and otherwise negligible ones.
 
-        `rest` is the share of the small terms in the variance plus ε."""
+        `rest` is the relative error that the negligible elements may cause in (variance + ε)."""
         import numpy as np
 
         from dispatchflow.operations._numeric import ULPS

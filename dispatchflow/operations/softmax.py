@@ -32,10 +32,11 @@ class Softmax(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes (docs/verification.md); `single` is used only if there are fewer than eight rows.
+        """The names of the recipes, which docs/verification.md describes.
 
-        With eight or more rows, `counted` has a row with a single largest element too. `rising` is used only for one
-        row; with more rows, `peaked` has rows in which the maximum rises."""
+        With eight or more rows, the recipe `single` is left out, because `counted` then contains rows like those of
+        `single`. With more than one row, `rising` is left out, because `peaked` then contains rows like those of
+        `rising`."""
         single, rising = ["single"] * (self.sizes[0] < 8), ["rising"] * (self.sizes[0] == 1)
         return ("counted", *single, "peaked", *rising, "random")
 
@@ -106,13 +107,11 @@ class Softmax(Operation):
         return [np.where(single, self._low(alone), largest - 256.0 * ~among)]
 
     def _low(self, largest: Array) -> Array:
-        """Return low numbers of the type where `largest` is true, and still lower ones elsewhere.
-
-        In f16, they are -65,408 and the type's lowest number, -65,504; the exponential of their distance overflows. In
-        f32, they are -2**126 and -2**127, because a kernel may compute powers of two and multiply by log2(e), which is
-        exact for a power of two."""
+        """Return low numbers of the type where `largest` is true, and still lower ones elsewhere."""
         import numpy as np
 
+        # f16: the exponential of the distance overflows. f32: a kernel may compute powers of two, and multiply its
+        # arguments by log2(e); this product is exact for a power of two.
         numbers = (-65408.0, -65504.0) if self.signature.operands[0].bits == 16 else (-(2.0**126), -(2.0**127))
         return np.where(largest, *numbers)
 
@@ -120,15 +119,17 @@ class Softmax(Operation):
     def _stairs(self) -> tuple[int, float]:
         """The number T of stairs (see `_rising`), and the power p in the weight (t / T)**p of stair t.
 
-        There are at most n / 2 stairs. If the sum is not rescaled at the first rise, it is too large by about the
-        fraction p / T**(1 + p). T and p are chosen so that this is more than the bound, to which each stair adds a
-        rounding."""
+        There are at most n / 2 stairs. A kernel that does not rescale the sum at the first rise makes the sum too large
+        by about the fraction p / T**(1 + p). T and p are chosen so that this fraction is larger than the error bound.
+        The bound grows with T, because it includes a rounding for each stair."""
         stairs, power = (8, 1.0) if self.signature.accumulator.bits == 16 else (512, 0.2)
         return min(max(self.sizes[1] // 2, 1), stairs), power
 
     @property
     def _nearest(self) -> float:
-        """The smallest distance from the maximum in a rising row: the largest one of the random inputs."""
+        """The smallest distance below the maximum that `_rising` gives to elements other than stairs.
+
+        The value is the largest difference that two random inputs can have."""
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:
@@ -157,7 +158,9 @@ class Softmax(Operation):
 
     @property
     def _most(self) -> float:
-        """The largest magnitude of the random inputs: exp(-32) is a normal number of f32, and exp(-8) of f16."""
+        """The largest magnitude of the random inputs.
+
+        The number exp(-2 · magnitude) must be a normal number of the type."""
         return 4.0 if self.signature.result.bits == 16 else 16.0
 
     def operands(self) -> tuple[Operand, ...]:
@@ -211,9 +214,7 @@ class Softmax(Operation):
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
         """Return the bound `error`, or a smaller bound for a recipe other than `random`.
 
-        For other recipes the bound is 2·ULPS·u times the result, for the roundings of exponential and quotient. It is
-        at most a quarter of the effect of one term. `peaked` adds 2·|max|·u, because a kernel may compute powers of two
-        and round x · log2(e). A rising row, whose maximum is 0, has a bound of its own (`_error_of_rising`)."""
+        The bound for such a recipe is 2·ULPS·u times the result, but at most a quarter of the effect of one term."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np
@@ -222,6 +223,8 @@ class Softmax(Operation):
 
         (x,), y, unit = operands, self.reference(operands), self.signature.accumulator.unit
         top = x.max(axis=1, keepdims=True)
+        # `peaked` adds 2·|max|·u, because a kernel may compute powers of two and round x · log2(e). A rising row, whose
+        # maximum is 0, has a bound of its own.
         own = 2 * ULPS + 2 * top * (recipe == "peaked")
         bound: Array = y * np.minimum(own * unit, y.max(axis=1, keepdims=True) / 4)
         if recipe in ("peaked", "rising"):
@@ -230,7 +233,7 @@ class Softmax(Operation):
         return bound
 
     def _error_of_rising(self, x: Array, y: Array) -> Array:
-        """Return the bound on the results y of rising rows x."""
+        """Return the error bound of the results `y` for rows `x` that `_rising` made."""
         # Besides 2·ULPS·u it has u for each stair, and up to u for each other element, whose whole weight may be lost
         # in the sum. It also has 2·|x|·u for the element itself and for the lowest stair, see `error`. If the result is
         # less than twice the smallest normal number, the bound is the result, because the exponential or the quotient

@@ -1,4 +1,6 @@
-"""Infer a sweep's operation from its dims or shapes; suggest one for a name in other libraries."""
+"""Infer a sweep's operation from its dims or shapes.
+
+If a spec has an operation's name from another library, such as `gemm`, suggest the operation that is meant."""
 
 from __future__ import annotations
 
@@ -40,10 +42,10 @@ _SIZES = re.compile(r"\d+(?:x\d+)*")
 
 
 def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
-    """Return the operation that is meant if a sweep has dims and `words`, but does not name it.
+    """Return the operation that a sweep with dims and `words` means, if the sweep names no operation.
 
-    An operation fits if it has all of `dims` and all options in `words`. One that also takes their values, or has no
-    other dims, is preferred.
+    An operation fits if it has all of `dims` and all options in `words`. An operation that also accepts the values in
+    `words`, or has no dims besides `dims`, is preferred.
 
     Raises:
         SpecError: no operation fits, or several are left.
@@ -73,11 +75,14 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 
 
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return operation → the words (keys) of its sweep, for a sweep that has `shape` and no operation.
+    """Infer the operations of a sweep that has `shape` and no operation.
+
+    Return operation → word → value. A word is a key of a sweep, such as `shape` or `dtype`. The words are `shape` and
+    the given types, layouts and options, each with only those values that the operation takes.
 
     `written` is the value of `shape`: names of classes, such as `tiny`, or sizes, such as `64x80`. `words` has the
-    other words and their values. The sweep of an operation has only those classes and values that the operation takes.
-    An operation that takes none of the classes, or none of the values of a word, is left out.
+    sweep's other words and their values. An operation that takes none of the classes, or none of the values of a word,
+    is left out.
 
     Raises:
         SpecError: a class or a value is taken by no operation, or sizes fit several operations or none.
@@ -122,12 +127,12 @@ def by_field(word: str, place: Location) -> str:
 
 
 def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return operation → word → those of the word's values that the operation takes, joined to a text.
+    """Return operation → word → value: the values of each word that the operation takes.
 
-    An operation that takes none of a word's values is left out.
+    Several values are joined to one text. An operation that takes no value of one of the words is left out.
 
     Raises:
-        SpecError: no operation takes one of the values; the error is raised with `facts`.
+        SpecError: no operation takes one of the values. The error has `facts`.
     """
     written = {word: sweep_words.values(word, words[word]) for word in _NARROWING if word in words}
     for word, values in written.items():
@@ -158,12 +163,15 @@ def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
 
 
 def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str]:
-    """Return the operations that have exactly these dims; if some of them have `by_dims`, only those."""
+    """Return the operations in `names` that have no dims besides `dims`.
+
+    Each operation in `names` must have all of `dims`. If some of the operations found have a true `by_dims`, only these
+    are returned."""
     return _preferred([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
 
 
 def _preferred(names: list[str]) -> list[str]:
-    """Return the operations with `Operation.by_dims`, which may be inferred from dims; all if none has it."""
+    """Return those of `names` whose operation has `by_dims`; all names if there are none."""
     return [name for name in names if OPERATIONS[name].by_dims] or names
 
 

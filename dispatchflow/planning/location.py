@@ -32,9 +32,10 @@ class Location:
         return f'{word} = "{value}"' if isinstance(value, str) else f"{word} = {value}"
 
     def listed(self, word: str, values: Sequence[str]) -> str:
-        """Return `inputs = ["4xf32", "5"]` in a spec, `'inputs=4xf32;5'` on the command line.
+        """Return a key with a list of values, as it is written in this place.
 
-        The quotes keep a shell from ending the command at `;`."""
+        In a spec this is `inputs = ["4xf32", "5"]`, on the command line `'inputs=4xf32;5'`. The quotes keep a shell
+        from ending the command at `;`."""
         if self._on_line(word):
             return f"'{word}={';'.join(values)}'"
         return f"{word} = [" + ", ".join(f'"{value}"' for value in values) + "]"

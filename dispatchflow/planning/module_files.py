@@ -24,7 +24,7 @@ _SHOWN = 10
 
 
 class NoFunction(SpecError):
-    """A file has no function with the name in a sweep. `public` lists the file's public functions."""
+    """A sweep names a function that its file does not have. `public` lists the file's public functions."""
 
     def __init__(self, entry: str, public: list[str], facts: Mapping[str, object]) -> None:
         shown = ", ".join(public[:_SHOWN]) + (f", and {len(public) - _SHOWN} more" if len(public) > _SHOWN else "")

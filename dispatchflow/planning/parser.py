@@ -112,9 +112,9 @@ def parse(
     Args:
         text: the content of the file.
         path: the path of the file, for error messages.
-        overrides: key → value. A value replaces that of each sweep whose operation takes the key.
+        overrides: key → value. The value replaces the sweep's own value, in each sweep that can have the key.
         read: reads the files that the spec names.
-        only: the operations to whose sweeps the overrides apply; empty for all operations.
+        only: names of operations. Only sweeps of these operations get the overrides; empty for all operations.
 
     Raises:
         SpecError: the spec is wrong.

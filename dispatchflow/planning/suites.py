@@ -52,8 +52,8 @@ def modules(
     If a folder's flag file is wrong, `Module.problem` says why, and the folder's cases fail.
 
     Raises:
-        SpecError: no folder matches, no case has the sweep's `function`, `rtol` or `reference` is wrong, or the sweep
-            has a key, such as `inputs`, that a sweep with `suite` must not have.
+        SpecError: no folder matches; the sweep's `function` is in no module; `rtol` or `reference` is wrong; or the
+            sweep has a key, such as `inputs`, that is not allowed together with `suite`.
     """
     for word in _BY_FLAGS:
         if getattr(words, word) is not None:
@@ -199,7 +199,9 @@ def _walk(folder: str, parts: Sequence[str], read: Read) -> Iterator[str]:
 
 
 def _named(matched: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Return folder → name: the last part of its path, or more parts if last parts are equal."""
+    """Return folder → name. The name of a folder is the last part of its path.
+
+    Folders with the same last part get longer names: their paths relative to the directory that contains them all."""
     folders = list(dict.fromkeys(folder for each in matched for folder in each))
     count = Counter(posixpath.basename(folder) for folder in folders)
     alike = [folder for folder in folders if count[posixpath.basename(folder)] > 1]

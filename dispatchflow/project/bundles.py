@@ -105,7 +105,10 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
 
 
 def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]]) -> Captured:
-    """Return the result of `captured_of` for one site of each module, or for all if one is missing."""
+    """Capture the operands and results of sites. Each item of `sharing` has the sites that share a module.
+
+    Only the first site of each module is captured. All sites are captured if the variable `execution` is given, or if
+    the first of several sites that share a module could not be captured."""
     if workspace.values.get("execution") is None:
         captured = captured_of(workspace, case, [sites[0].number for sites in sharing])
         if not any(len(sites) > 1 and sites[0].number in captured.missing for sites in sharing):

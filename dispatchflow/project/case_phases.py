@@ -57,9 +57,10 @@ class CasePhases:
         return self._kept(lambda executor, case, source: made.program_text(executor, case, source, kind))
 
     def dispatches(self) -> dict[str, tuple[str, int]]:
-        """Return function → (path, line) in the dispatch's module before code generation.
+        """Return function → (path, line) of the function in its dispatch's module before code generation.
 
-        The modules are linked in the case's folder. If the compile fails, the result is empty."""
+        The paths are links in the case's folder, relative to the directory of dodo.py. If the compile fails, the result
+        is empty."""
         places = dict[str, tuple[str, int]]()
         for name, digest in self._kept(made.dispatches).outputs.items():
             text = self.workspace.store.path(digest).read_text(encoding="utf-8", errors="replace")

@@ -97,7 +97,7 @@ def _located(
 def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]:
     """Verify a case; return why its results are wrong, and the first recipe with wrong results.
 
-    Both are None if no wrong result is known. The recipe is None for a module with given inputs too."""
+    Both are None if no wrong result is known. For a module whose inputs the user gives, the recipe is always None."""
     device = workspace.device(case.target, case.threads)
     if device.absent is not None or workspace.settings.verify == "off":
         return None, None
@@ -138,9 +138,10 @@ class _Checking:
         return site_check.of_site(self.workspace.executor, number, operands, compiled, self.device)
 
     def other(self, number: int) -> str | None:
-        """Return another reference, with a device, for which a site compiles; None if there is none.
+        """Return the name of another target that can be the reference for a site; None if there is none.
 
-        Targets of the case's own backend come last, because they share most of its code."""
+        The target has a device on this machine, and the site's module compiles for it. Targets of the case's own
+        backend are tried last, because they share most of the case's code."""
         site = self._site(number)
         assert site.dispatch is not None
         module, own = self.extracted.dispatches[site.dispatch], self.case.target

@@ -195,7 +195,7 @@ class Workspace:
 
     @property
     def toolchain_words(self) -> list[str]:
-        """The words of all available toolchains: `current`, fetched releases (`3.12.0`), and that of `iree=`."""
+        """All available toolchains: `current`, fetched releases (`3.12.0`), and the value of `iree=`."""
         given = [self.values["iree"]] if "iree" in self.values else []
         return list(dict.fromkeys(["current", *releases.fetched_versions(self.store), *given]))
 

@@ -97,9 +97,10 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
 
 
 def _intervals(row: Row) -> Iterable[tuple[Any, float, float, float]]:
-    """Yield the 95 % intervals of a row's median as (group, low, middle, high), in ns.
+    """Yield (group, low, middle, high) for each 95 % interval of a row's median, in ns.
 
-    Only intervals of equal groups can be compared."""
+    The intervals of two rows can be compared only if their groups are equal. A group has what the rows must agree in,
+    such as the program and the rounds. Nothing is yielded if too many of the row's blocks waited for a CPU."""
     # If too many blocks waited for a CPU, the blocks may agree on a wrong time.
     if disturbed(row.get("disturbed_blocks") or 0, len(row.get("blocks_ns") or ())):
         return

@@ -30,15 +30,15 @@ _Kind = tuple[str, str, str]
 def entries(
     failed: Sequence[CaseState], toolchain: str, old: Sequence[KnownFailure], selected: Sequence[CaseState]
 ) -> tuple[str, int]:
-    """Return a TOML text with an entry for each kind of failure, and how many old cases it keeps.
+    """Return a pair: a TOML text with an entry for each kind of failure, and a number of cases.
 
-    An entry covers the release `toolchain` and later ones. If `toolchain` is a date or another text, an entry covers
-    all releases.
+    The number counts the cases of `old` that stay in the text because they were not tried again. An entry covers the
+    release `toolchain` and later ones. If `toolchain` is a date or another text, an entry covers all releases.
 
     Args:
         failed: the cases to write entries for.
         toolchain: the release with which the cases failed, such as `3.12.0`.
-        old: the entries of the file that the text replaces; a case of an entry is kept unless it was tried again.
+        old: the entries of the file that the text replaces. A case that was not tried again keeps its entry.
         selected: all selected cases.
     """
     # Older releases are not covered: if a case passed with a covered release, its failure is reported as a regression.
@@ -81,7 +81,7 @@ def _entry(common: _Kind, names: Iterable[str], reason: str) -> Iterator[str]:
 
 
 def _bounds(toolchain: str) -> str:
-    """Return bounds such as `>=3.12.0`. A date or another text has none."""
+    """Return bounds such as `>=3.12.0`; an empty text if `toolchain` is not a release number."""
     named = version_of(toolchain)
     return f">={'.'.join(map(str, named))}" if (2,) < named < (999,) else ""
 

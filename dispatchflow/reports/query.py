@@ -115,7 +115,7 @@ def _no_rows(
 ) -> NothingMatched:
     """Return the error for a selection without rows.
 
-    `words` and `tags` are only those that match no row by themselves."""
+    `words` and `tags` are the patterns and tags that match no row even if each is used alone."""
     if not rows:
         return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
     names = sorted({row["case"] for row in rows})

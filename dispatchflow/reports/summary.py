@@ -44,8 +44,9 @@ _AUXILIARY = ("fill", "pack", "unpack")
 def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[str] = ()) -> str:
     """Return a table with one line per case.
 
-    More than `MAX_SHOWN` cases are not all shown: only failures and the fastest correct rows of each shape. `fresh` are
-    the cases that were measured in this run. `stale` are the cases whose new measurement failed in this run."""
+    With more than `MAX_SHOWN` cases, the table has only failures and the fastest correct rows of each shape. `fresh`
+    has the names of the cases that were measured in this run. `stale` has the names of the cases whose new measurement
+    failed in this run."""
     shown = list(rows)
     note = ""
     if len(rows) > MAX_SHOWN:
@@ -286,7 +287,7 @@ def _only_run(row: Mapping[str, Any]) -> bool:
 
 
 def _doubted(row: Mapping[str, Any]) -> bool:
-    """Return whether a row's verdict may mislead without its reason."""
+    """Return whether the summary must show the reason of a verdict, because the verdict alone may mislead."""
     if row["status"] in ("failed", "no device"):
         return False
     return row["verification"] == "mistrusted" or bool(re.search("stateful: |not deterministic: ", row["reason"] or ""))

@@ -97,9 +97,7 @@ def recorded(
     run: str,
     now: float,
 ) -> dict[str, SiteRow]:
-    """Return name → row for each site of a case, such as `site 3 NAME` → row.
-
-    NAME is the argument `name`.
+    """Return the rows of a case's sites by name: `site 3 `, followed by the argument `name`.
 
     Args:
         chain: the case's state.

@@ -56,7 +56,9 @@ def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
 
 
 def stores(facts: Mapping[str, Any]) -> str | None:
-    """Return the remark that a module's calls may differ, because the module stores to globals; or None."""
+    """Return a remark if a module stores to globals; None if it does not.
+
+    The remark says that calls may differ, because a call may read what an earlier call stored."""
     found = facts.get("stored")
     return f"stateful: it stores to @{', @'.join(found)}, so calls may differ" if found else None
 

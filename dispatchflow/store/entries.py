@@ -51,7 +51,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class RecordHead(msgspec.Struct, frozen=True, dict=True):
-    """The columns of a record that planning reads, for thousands of records.
+    """A record with only the columns that planning reads, because planning reads thousands of records.
 
     The remaining columns are read from the database on first use."""
 

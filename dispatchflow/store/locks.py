@@ -115,8 +115,8 @@ class Users:
     def alone(self, waiting: Callable[[int], None]) -> Iterator[None]:
         """Hold the lock exclusively.
 
-        Before a wait, `waiting` is called with the PID of the run that holds the lock. For another `clean`, the PID
-        is 0."""
+        If another process holds the lock, `waiting` is called before the wait. The argument is the PID of a run, or 0
+        if the other process is a `doit store clean`."""
         self._take(fcntl.F_WRLCK, 0, _TO_THE_END, waiting)
         try:
             yield
@@ -202,7 +202,8 @@ _mine = _Mine()
 def _holder_in_words(place: Path, waiting: int) -> str | None:
     """Describe the process that this process waits for. None if only its own threads hold the locks.
 
-    `waiting` is the open descriptor of the awaited file, which is `place` or the turnstile."""
+    `place` is the directory that is locked for work. `waiting` is the open descriptor of the file whose lock is
+    awaited: `place`, or the turnstile, which a process holds while it waits to measure."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiling or verifying"

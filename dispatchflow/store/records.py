@@ -134,7 +134,7 @@ class Records(Database):
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Record a case's newest keys by stage, and by view the identity of the row that the view shows."""
+        """Record the newest key of each stage of a case, and the row that each view shows (its identity)."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -145,7 +145,7 @@ class Records(Database):
         return dict(self._all("select stage, key from latest where name = ?", name))
 
     def costs(self, protocol: str) -> dict[str, float]:
-        """Return the mean seconds of an action by stage. For `profile`, of a measurement under `protocol`."""
+        """Return stage → mean seconds of an action; for `profile`, of a measurement under `protocol`."""
         took = "select sum(b.cost_s) / count(distinct m.id) from block b join measurement m on m.id = b.measurement"
         blocks = self._all(f"{took} where json_extract(m.ingredients, '$.protocol') = ?", protocol)[0][0]
         stages = dict(self._all("select stage, avg(cost_s) from record where ok group by stage"))
@@ -239,9 +239,9 @@ class Records(Database):
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Return name → identity of the newest row with this name. An identity is a digest of the row.
+        """Return name → identity (a digest) of the newest row with this name.
 
-        A name without a row is left out. For more than 500 `names`, the result also contains all other names."""
+        A name without a row is left out. The result may have names that are not in `names`."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))

@@ -55,7 +55,8 @@ def compare(
 
     Block i of each series is from round i. The order of a round's two blocks must be random.
 
-    The ratio is the median of the rounds' ratios. Two of the sorted ratios are the ends of the ratio's interval.
+    A round's ratio is the candidate's time divided by the baseline's. The comparison's ratio is the median of the
+    rounds' ratios. The ends of its interval are two of the rounds' ratios, chosen for the given `confidence`.
 
     The margin is the larger of `floor` and 1 %. `floor` is a fraction. The verdict is `same` if the whole interval is
     within the margin. The verdict is `faster` or `slower` if the interval excludes 1 and the ratio differs from 1 by at

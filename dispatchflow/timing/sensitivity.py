@@ -35,7 +35,9 @@ class Sensitivity:
 
     @property
     def _weight(self) -> float:
-        """The sum of squared deviations of log(anchors' time) in runs that weigh as much as this prior."""
+        """The weight of this prior, as a sum of squared deviations of log(anchors' time).
+
+        Measured runs whose deviations have this sum influence an estimate as much as the prior does."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:
@@ -59,8 +61,8 @@ PRIOR = Sensitivity()
 def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
     """Return the distribution of the sensitivities of `cases`, to use as a prior (empirical Bayes).
 
-    `first` is the prior without any cases. Cases are left out if the anchors' times hardly differ between their runs.
-    """
+    `first` is the prior without any cases. A case is left out if the anchors' times were nearly the same in all runs of
+    the case."""
     known = [runs for runs in cases if sum(x * x for x in _apart([x for x, _ in runs])) > first._weight]
     found = first
     for _ in range(_ROUNDS if known else 0):
@@ -86,9 +88,9 @@ class Felt:
         self._prior = prior(self._runs.values(), first)
 
     def by(self, key: str, now: tuple[float, float] | None = None) -> Sensitivity:
-        """Return the estimate for the case with this `key`, from its earlier runs and its current run `now`.
+        """Return a case's sensitivity, estimated from its earlier runs and the current run.
 
-        `now` is a pair as in `Runs`, or None."""
+        `key` identifies the case. `now` is (log(anchors' time), log(case's time)) in the current run, or None."""
         earlier = self._runs.get(key, [])
         return self._prior.learned([*earlier, now]) if now else replace(self._prior.learned(earlier), unusual=0.0)
 

@@ -33,7 +33,9 @@ _LIBC = ctypes.CDLL(None)
 
 
 class _Printed:
-    """The output of a tool on one stream. A file gets its first and its last bytes, `limit` in total."""
+    """The output of a tool on one stream, copied to a file.
+
+    Output of more than `limit` bytes loses its middle: the first and the last `limit` / 2 bytes are kept."""
 
     def __init__(self, path, flags, limit):
         self.path, self.file = path, os.open(path, flags | os.O_WRONLY | os.O_CREAT, 0o644)

@@ -44,8 +44,8 @@ def bindings_of(toolchain: Toolchain) -> Bindings:
 
 
 def _python_of(place: Path) -> str:
-    """Return the interpreter of the Python environment with the site-packages `place`.
+    """Return the interpreter of the Python environment to which the directory `place` belongs.
 
-    For any other `place`, return the interpreter of this process."""
+    If `place` is not the site-packages of an environment, return the interpreter of this process."""
     root, python = place.parent.parent.parent, place.parent.parent.parent / "bin" / place.parent.name
     return os.fspath(python) if root != Path(sys.prefix) and os.access(python, os.X_OK) else sys.executable

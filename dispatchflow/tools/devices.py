@@ -70,8 +70,8 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
 def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
     """Return the CPU name and features with which the toolchain compiles for this machine.
 
-    Absent features such as `-avx512f` are left out. A new release of LLVM adds such features, which would change all
-    keys.
+    Features that the machine does not have, such as `-avx512f`, are left out. Otherwise all keys would change when a
+    new release of LLVM knows one more of them.
 
     Raises:
         ToolchainError: the compiler reports no CPU, or no CPU in `cpu_features.LEVELS` fits this machine.

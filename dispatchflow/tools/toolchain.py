@@ -220,7 +220,8 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
     """Return one file in each directory that may contain the linker and the platform libraries.
 
-    `compiler` may be a script that starts a compiler in another directory. `ran` has the files that were loaded."""
+    `compiler` may be a script that starts a compiler in another directory. `ran` has the program files that were loaded
+    when `compiler` ran."""
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 
@@ -233,7 +234,10 @@ def _files_beside(compiler: Path) -> list[Path]:
 
 
 def _require_code(compiler: Path, ran: Sequence[Path]) -> None:
-    """Raise ToolchainError unless `compiler` or one of the loaded files `ran` has the compiler's code."""
+    """Raise ToolchainError if neither `compiler` nor any of the files `ran` contains the compiler's code.
+
+    `ran` are the files that were loaded when the compiler printed its version. If `compiler` is a script, the code is
+    in one of them."""
     files = (compiler, *ran)
     if not any(map(program_files.is_program, files)):
         found = "a script that starts no compiler for --version"

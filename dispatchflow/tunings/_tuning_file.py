@@ -65,7 +65,9 @@ class FileTuning(Tuning, ABC):
 
 
 def check(file: TuningFile) -> None:
-    """Check that the file has a lowering configuration, by which its use can be seen later.
+    """Check that the file has a lowering configuration.
+
+    Without a configuration, the compiler's output would not show whether the file was applied.
 
     Raises:
         ValueError: the file has no configuration.

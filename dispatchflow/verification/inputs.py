@@ -5,19 +5,18 @@ Philox's raw stream, which numpy keeps stable (NEP 19), by the conversions of `o
 own stream, so that operands differ and all tunings get the same data. There are three recipes, besides the recipes that
 an operation defines itself (`Operation.made`):
 
-- `exact`: small integers, with enough zeros that every partial sum is an integer that the accumulator represents
-  exactly. All orders of summation give the same bits, so a difference is a bug and not rounding. The rule for the
-  number of zeros is benchdnn's (oneDNN, tests/benchdnn/matmul), except that exactly `ExactRange.safe` terms per result
-  are nonzero; in benchdnn this is the average. Lines, such as rows of A in A·B, are multiplied by powers of two;
-  integer operands are large, and their sums wrap (see `operations._range`).
+- `exact`: in floating-point types, small integers with enough zeros that every partial sum is an integer that the
+  accumulator represents exactly. All orders of summation give the same bits, so a difference is a bug and not rounding.
+  The rule for the number of zeros is benchdnn's (oneDNN, tests/benchdnn/matmul), except that exactly `ExactRange.safe`
+  terms per result are nonzero; in benchdnn this is the average. Lines, such as rows of A in A·B, are multiplied by
+  powers of two. In integer types, the factors are large numbers, and their sums wrap (see `operations._range`).
 - `wide`: like `exact`, but the operands use their full significand, as far as sums remain exact (22 of f32's 24 binary
   digits). In most products one factor has all these digits and the other is 1 or -1; in some products of f32 and f64,
-  both factors have half of them. The nonzero terms of a sum are few; those of all results are spread over the summed
-  dims. A kernel that reads an operand in a narrower type, leaves out a part of a product, or uses a narrower
-  accumulator for a part of the sum, cannot compute these bits.
+  both factors have half of the digits. Each sum has few nonzero terms. These terms are at different places in different
+  sums, so that they cover the summed dims. A kernel that reads an operand in a narrower type, leaves out a part of a
+  product, or uses a narrower accumulator for a part of the sum, cannot compute these bits.
 - `random`: floating-point numbers that are uniform in [-1, 1), or in the operand's own range, and are rounded to the
-  element type; integers that are uniform in the full range of their type.
-"""
+  element type; integers that are uniform in the full range of their type."""
 
 from __future__ import annotations
 
@@ -108,9 +107,10 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 
 
 def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) -> Array:
-    """Return nonzero integers in -r … r; those of an operand that is added to a sum are shifted.
+    """Return random nonzero integers from -r to r for an operand; see `exact_range` for r.
 
-    The shift makes most sums positive, or negative if `clipped` is true."""
+    The integers of an operand that is added to the sum are shifted. Most sums then become positive, or negative if
+    `clipped` is true and the operand is floating-point."""
     numbers = exact_range(operation)
     values = below(raw, 2 * numbers.r) - numbers.r
     values += values >= 0  # no zeros: a lost zero would not be noticed
@@ -131,9 +131,9 @@ def _balanced(operation: Operation, operand: Operand) -> Array:
 
 
 def wide_digits(operation: Operation) -> tuple[int, int]:
-    """Return (binary digits of the significands, nonzero terms per result) for the recipe `wide`.
+    """Return (binary digits of an element, nonzero terms of a result) for the recipe `wide`.
 
-    With these numbers a sum is exact, in any order of summation."""
+    Both numbers are so small that each sum is exact, in any order of summation."""
     room = min(operation.types.accumulator.digits, operation.types.result.digits)
     digits = min(max(element.digits for element in operation.signature.operands[:2]), room - 2)
     addends = operation.addends  # they have the result's type, and all its digits
@@ -141,7 +141,7 @@ def wide_digits(operation: Operation) -> tuple[int, int]:
 
 
 def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
-    """Return the operands of the wide recipe; in `wide2` the factors have exchanged their roles."""
+    """Return the operands of the recipe `wide`, or of `wide2`, in which the two factors are exchanged."""
     digits, _ = wide_digits(operation)
     # If few results use an element, all numbers are positive before a relu, so that it hides no result.
     positive = operation.compares_bits("wide") and any(thinning.clipped for thinning in thinnings(operation))
@@ -182,10 +182,10 @@ def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
 
 
 def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
-    """Return, for `wide`, each operand's axes with zeros, and the number of nonzero elements per line.
+    """Return (axes of each operand along which it has zeros, nonzero elements per line) for `wide`.
 
-    Only one factor has zeros: the one whose lines together have nonzero elements at more places along the summed dims.
-    """
+    Only one factor of the product has zeros: the factor whose nonzero elements cover more of the summed indices. An
+    operand without zeros has no such axes."""
     operands, (_, terms) = operation.operands(), wide_digits(operation)
     found: list[tuple[float, list[tuple[int, ...]], int]] = [(0, [()] * len(operands), 0)]
     for name in ("summed", "crossed"):
@@ -201,9 +201,10 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 
 
 def _all_codes(operation: Operation) -> int:
-    """Return how many exponents the numbers of a line have in `wide`; 0 if `wide` does not use `codes`.
+    """Return the number of exponents with which `wide` calls `codes`; 0 if `codes` is not called.
 
-    `codes` makes all numbers of an 8-bit type, because kernels may decode them with tables."""
+    For 8-bit floats, `codes` makes numbers with all significands, because kernels may decode these types with tables.
+    """
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     if not narrow or operation.addends or operation.clips:
@@ -212,10 +213,11 @@ def _all_codes(operation: Operation) -> int:
 
 
 def _scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
-    """Return powers of two in the shape lines × blocks; the last axis of `scaled` is a block.
+    """Return the scales of a factor's blocks, powers of two, as an array [lines, blocks].
 
-    For each result, the product of both factors' scales is the same in all blocks, so that the sum is exact. These
-    products range from 2**-72 to 2**72."""
+    `index` is the number of the operand with the scales. `scaled` is the type of the factor. Scales differ from block
+    to block, but in each result, the product of both factors' scales is the same for all blocks. The sum is therefore
+    exact. The product is between 2**-72 and 2**72."""
     # The sum of a block's products times one of the two scales is in the range of f32, too.
     least, most = exponents(scaled.element, subnormal=True)
     largest = 2 * (most + 1) + ceil(log2(scaled.shape[-1]))
@@ -225,12 +227,14 @@ def _scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
 
 
 def _multiplied(operand: Operand) -> bool:
-    """Return whether an operand is a factor of the terms; other operands are added to or multiply the sum."""
+    """Return whether an operand is a factor of each summed term; others are added to or scale the sum."""
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 
 def _turn(size: int, digits: int) -> Array:
-    """Return which of the two factors of a product uses all digits, for each of `size` summed indices."""
+    """Return, for each of `size` summed indices, the factor that has all `digits`: 0, 1, or `_BOTH`.
+
+    With `_BOTH`, each factor has half of the digits."""
     # The answer for an index is 0, 1, or `_BOTH` if each factor uses half of the digits. Only types with many digits
     # have `_BOTH`, because their products may be computed from products of parts of the factors.
     #
@@ -268,7 +272,10 @@ def _mask(
     part: int = 0,
     parts: int = 1,
 ) -> Array:
-    """Return a mask of `shape` with exactly min(terms, share) true positions along `axes` in each line."""
+    """Return a mask in which each line has `share` true positions; all if the line is shorter.
+
+    A line is all positions that differ only in their indices along `axes`. Masks with other values of `part` have other
+    true positions."""
     # A line is all positions with the same index along the other axes; `terms` is their number. Position i of a line is
     # true if (i · stride + offset) mod terms < share, with a stride that spreads the true positions. The offset is
     # (line number · parts + part) · share. Therefore the parts of a line have different true positions, and so do

@@ -155,7 +155,7 @@ def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
 def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, bytes]]:
     """Return the results that the user expects, as index → (type such as `4x8xf32`, bytes).
 
-    The type is "" if the user's file does not state it. Bare numbers may be missing.
+    The type is "" if the user's file does not state it. If all given results are files, bare numbers may be missing.
 
     Raises:
         ToolError: the number of results, a type or a size differs from the function's.
@@ -249,12 +249,13 @@ def content(file: File) -> bytes:
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
-    """Return the files that a module names as objects (name → content), and the text with these names.
+    """Return the object files that a module names (name → content), and the changed text of the module.
 
-    In the text, digests of the files' contents replace their paths.
+    A returned name is the digest of the file's content and a suffix. In the returned text, these names replace the
+    paths of the files. `printed` is the text of the module as the compiler prints it.
 
     Raises:
-        ToolError: a file cannot be read, or the module refers to one in a way that is not supported.
+        ToolError: a file cannot be read, or the module refers to a file in a way that is not supported.
     """
     if (option := module.reading_pass(printed)) is not None:
         raise ToolError(f"the module runs a pass that reads a file, {option}: its content would be in no key")

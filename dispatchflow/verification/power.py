@@ -1,21 +1,22 @@
 """Check which errors the recipes of an operation would detect: the power of its verification.
 
 A recipe is a way to make inputs whose results show certain errors (docs/verification.md). If the bound on the results'
-errors is too large, wrong results pass. Therefore errors are planted in the very inputs that verify a case. Each
-operand is spoilt in four ways, the reference is computed from the spoilt operands, and the reference's result is then
-compared with the expected result, as a kernel's result is. The recipes of an operation together must detect
+errors is too large, wrong results pass. Therefore errors are planted in the very inputs that verify a case. An operand
+is spoilt, the reference is computed from the spoilt operand, and the reference's result is then compared with the
+expected result, as a kernel's result is. The recipes of an operation together must detect
 
 - zeros in place of an operand;
 - an operand in which one line is zero (all elements with one index along an axis): for each axis, the last line and
   another line;
 - an operand in which one element is zero, at `_PLACES` places;
-- an operand with half of its type's binary digits, as if read in a narrower type. A factor of a product is spoilt once
-  more: only every second index in the middle of the summed dim has half of the digits (see `_middle`). This error is
-  left out if there are fewer than `_LINES` lines or indices.
+- an operand with half of its type's binary digits, as if read in a narrower type;
+- a factor of a product that has half of its digits at only some indices of the summed dim: at every second index in the
+  middle (see `_middle`). This error is planted only if the summed dim has at least `_LINES` indices, and the recipe
+  `wide` has enough lines to show the error (see `_spread`).
 
-If one of these errors is detected by no recipe, the verdict is `mistrusted`, also for operations that a user adds. The
-spoilt operand is used for all results; errors in single results are found by the recipes `random` and `exact`.
-"""
+If one of these errors is detected by no recipe, the verdict is `mistrusted`, also for operations that a user adds. A
+planted error affects all results that use the operand. Errors in single results are found by the recipes `random` and
+`exact`."""
 
 from __future__ import annotations
 
@@ -150,7 +151,9 @@ def _spread(operation: Operation) -> bool:
 
 
 def _middle(values: Array, axis: int, element: ElementType) -> Array:
-    """Return a copy with half of the digits at every second index in the middle of an axis."""
+    """Return a copy in which some indices along `axis` have half of the element type's digits.
+
+    These are every second index, except in about the first and the last eighth of the axis."""
     values = values.copy()
     lines, size = values.swapaxes(0, axis), values.shape[axis]
     places = slice(size // 8 | 1, size - size // 8, 2)
@@ -179,9 +182,9 @@ class _Recipe:
 
     @cached_property
     def _made(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
-        """Return the operands, the unrounded reference, and the values with which results are compared.
+        """Return the operands, the unrounded reference, and the arguments of the comparison.
 
-        These are (expected,) for a comparison bit by bit, else (reference, tolerance)."""
+        The arguments are (expected,) if results are compared bit by bit, else (reference, tolerance)."""
         operation, narrow = self._operation, inputs.made(self._operation, self._recipe)
         operands, value = reference.widened(narrow), reference.unrounded(operation, narrow)
         if operation.compares_bits(self._recipe):
@@ -189,7 +192,9 @@ class _Recipe:
         return operands, value, reference.bounds(operation, narrow, self._recipe)
 
     def sees(self, error: Spoilt) -> bool | None:
-        """Return whether the recipe shows an error; None if the error changes no result of this recipe."""
+        """Return whether the verification with this recipe detects a planted error.
+
+        Returns None if the results of this recipe are the same with and without the error."""
         operands, right, wanted = self._made
         spoilt = list(operands)
         spoilt[error.operand] = error.spoil(operands[error.operand])

@@ -38,16 +38,21 @@ def unrounded(operation: Operation, operands: Sequence[Array]) -> Array:
 
 
 def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "random") -> tuple[Array, Array]:
-    """Return (reference, tolerance) of a floating-point result in float64: |got - reference| ≤ tolerance.
+    """Return (reference, tolerance) in float64: a result passes if |result - reference| ≤ tolerance.
 
-    `recipe` names the way in which the inputs were made (docs/verification.md). For `random`, tolerance = error + u ·
-    (|reference| + smallest normal), where u = 2**-digits of the result's type. The first term is the operation's bound
-    on these inputs (`Operation.error_on`). The second term is for the final rounding, and for results that underflow.
+    The result's type must be floating-point. `recipe` names the way in which the operands were made
+    (docs/verification.md).
 
-    For other recipes, the error may be far below the result's last digit. Therefore the final rounding is applied, and
-    not bounded: a result must lie between reference - error and reference + error, both rounded to the result's type.
-    This shows even a fault that changes a sum by less than the last digit. The fault moves some elements across the
-    midpoint between two numbers of the type, and these elements are then rounded to the wrong number."""
+    For `random`, tolerance = error + u · (|reference| + smallest normal), where u = 2**-digits of the result's type.
+    `error` is the operation's bound for these operands, before the final rounding (`Operation.error_on`). The other
+    term covers the final rounding and underflow.
+
+    For other recipes, `error` may be much smaller than the result's last digit, and a term for the final rounding would
+    hide small errors. Therefore reference - error and reference + error are rounded to the result's type. The tolerance
+    is the distance from the reference to the farther of these two numbers.
+
+    This detects even an error in a sum that is smaller than the result's last digit. The error moves some sums across
+    the midpoint between two numbers of the type, and these sums are rounded to the wrong number."""
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)

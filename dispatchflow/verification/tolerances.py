@@ -1,25 +1,26 @@
 """Compute tolerances for floating-point results of a user's module.
 
-There is no error analysis of a user's program, so tolerances are derived from the expected result. Its elements show
-how large the terms of the sums may have been. If the terms of a sum cancel, the sum is small, but its rounding errors
-are those of large terms. These terms were about as large as the neighboring elements. The tolerance of an element is
-therefore rtol · (magnitude of the element + magnitude of its surroundings), where rtol is the relative tolerance.
+There is no error analysis of a user's program. Therefore tolerances are derived from the expected result, whose
+elements show how large the terms of the sums may have been. If the terms of a sum cancel, the sum is small, but its
+rounding errors are those of large terms. The terms were about as large as the elements near the sum, its surroundings.
+The tolerance of an element is therefore rtol · (magnitude of the element + magnitude of its surroundings), where rtol
+is the relative tolerance.
 
 The root mean square of the complete result is no measure of the surroundings, because the largest elements dominate it.
-With a mask of -3.4e38, or with one row that is a million times the others, every other element would be within such a
-tolerance. Therefore there are two tolerances:
+If the result has a mask of -3.4e38, or one row that is a million times the others, nearly any value of the other
+elements would pass. Therefore there are two tolerances:
 
-- *tight*: the surroundings are four times the typical element of the same line and column (`_typical`), which is more
-  than the root mean square of normally distributed numbers. An element within this tolerance is right.
+- *tight*: the surroundings are four times the typical element of the same line and column (`_typical`), but at most the
+  root mean square of all elements. An element within this tolerance is right.
 - *loose*: the surroundings are the root mean square of all elements that may have been terms of this element. An
-  element outside of this tolerance is wrong. Terms of magnitude S leave rounding errors of magnitude u·S (u =
-  2**-digits), even if the expected result was computed in f64. Therefore elements of 2**60 times the typical magnitude,
-  such as a mask of finfo.min, cannot have been terms.
+  element outside of this tolerance is wrong. Elements of more than 2**60 times the typical magnitude, such as a mask of
+  finfo.min, are not counted as terms. The rounding errors of such terms would be larger than the typical element, even
+  in f64.
 
-For an element between the two tolerances, only an analysis of the program could decide, so the verdict is
-`mistrusted`. If elements have similar magnitudes, as results for random inputs have, both tolerances are equal. The
-smallest normal number is added to each magnitude, for results that underflow.
-"""
+For an element between the two tolerances, only an analysis of the program could decide, so the verdict is `mistrusted`.
+If elements have similar magnitudes, as results for random inputs have, both tolerances are equal: four times the
+typical element is then more than the root mean square. The smallest normal number is added to the magnitudes, for
+results that underflow."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ _NO_TERM = 2.0**60
 
 
 def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Array, Array]:
-    """Return the tolerances (tight, loose), each an array with the shape of `expected`, which is float64."""
+    """Return (tight, loose): two arrays of tolerances with the shape of `expected`.
+
+    `expected` is a float64 array. `element` is the element type of the results."""
     size = abs(expected)
     least = SMALLEST_NORMAL.get(element, 2.0**-126)
     ordered = np.sort(size[np.isfinite(size)], axis=None)

@@ -40,7 +40,9 @@ class Verdict:
 
 
 def compare_bits(got: Array, expected: Array) -> Verdict:
-    """Compare results bit by bit, except that NaN equals NaN, and 0 equals -0, as in empty sums."""
+    """Compare results bit by bit, but accept any NaN for NaN, and -0 for 0.
+
+    The sign of 0 does not count, because an empty sum has no sign."""
     with np.errstate(invalid="ignore"):  # signalling NaN, difference of two infinities
         wide_got, wide = got.astype(np.float64), expected.astype(np.float64)
         agree = (got == expected) | (np.isnan(wide_got) & np.isnan(wide))

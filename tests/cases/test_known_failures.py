@@ -1,4 +1,4 @@
-"""Entries of known failures are parsed and matched, and a run, `plan` and `known` print them."""
+"""Entries of known failures are parsed, matched with cases, and printed by runs, `plan` and `known`."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ TILED = "conv_tile_and_decompose_0x8x32x32_1x1x8x32_1x1x8"
     ],
 )
 def test_shipped_entries_cover_no_case_that_compiles_as_requested(words, covered: bool) -> None:
-    """`covered` is whether the case fails with IREE 3.13 as `configuration ignored`."""
+    # `covered` is whether the case fails with IREE 3.13 as `configuration ignored`.
     options = words[-1] if isinstance(words[-1], dict) else {}
     case = made(*words[:4], "llvm-cpu", **options)
     known = KnownFailures(known_failures.shipped(), "3.13.0", lambda log: "")
@@ -133,7 +133,7 @@ def test_match_is_patterns_over_features_of_the_targets_cpu(patterns: str, cover
 
 @pytest.mark.iree
 def test_a_failure_known_for_one_kind_of_cpu_is_not_known_for_another(tmp_path) -> None:
-    """Rows of i4 fail to compile for AVX-512, and compile for AVX2."""
+    # Rows of i4 fail to compile for AVX-512, and compile for AVX2.
     words = ("m=33", "n=48", "k=128", "dtype=i4", "threads=1", "compile")
     project = Project.make(tmp_path / "p")
     old = project.doit("target=llvm-cpu-x86-64-v4", *words)
@@ -203,7 +203,7 @@ def test_a_row_names_its_known_failure(tmp_path) -> None:
     [({"message": '"another"'}, 1), ({"stage": '"verify"'}, 1), ({"toolchain": '"<3.0"'}, 1), ({}, 0)],
 )
 def test_a_failure_with_another_message_is_not_known(words: dict[str, str], code: int, tmp_path) -> None:
-    """The entry's message begins with the tool's name, which is in the log but not in the reason."""
+    # The entry's message begins with the tool's name, which is in the log but not in the reason.
     entry = text(**{"message": '"iree-compile: for the --iree-opt-level option"'} | words)
     spec = sweep(m=8, n=8, k=8, flags="--iree-opt-level=O9")
     project = Project.make(tmp_path / "p", spec + entry)

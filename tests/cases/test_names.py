@@ -68,7 +68,7 @@ def test_cases_with_equal_names_are_equal(one, other):
 
 @given(CASES, st.data())
 def test_each_field_of_a_case_shows_in_its_name(case, data):
-    """The compared cases differ in one field; random pairs would differ in all fields."""
+    # The compared cases differ in one field; random pairs would differ in all fields.
     operation, tuning = case.operation, case.tuning
     other = data.draw(CASES)
     field = data.draw(
@@ -88,7 +88,7 @@ def test_each_field_of_a_case_shows_in_its_name(case, data):
 
 
 def test_names_of_all_combinations_are_distinct():
-    """The words of some types end in each other, such as f16 and bf16."""
+    # The words of some types end in each other, such as f16 and bf16.
     shapes = [(1, 11, 1), (11, 1, 1), (1, 1, 11), (111, 1, 1)]
     alike = [ElementType.F16, ElementType.BF16, ElementType.I8]
     three = [*product(ElementType, repeat=3)]

@@ -127,7 +127,9 @@ BROKEN_BODIES = {
 
 
 def changes(broken: str, cls: type[Operation], signature: str) -> bool:
-    """Return whether the error changes the body's text, and the changed body compiles."""
+    """Return whether the error `broken`, a key of `BROKEN_BODIES`, can be tested with an operation.
+
+    The error must change the text of the operation's body, and the changed body must compile."""
     operation = default_case(cls, signature).operation
     assert isinstance(operation, Operation)
     if broken == "reads the last operand the other way" and operation.layout[:-1] + "n" not in cls.layouts:
@@ -141,9 +143,10 @@ def changes(broken: str, cls: type[Operation], signature: str) -> bool:
 
 
 def one_of_each(parameters: list[Any]) -> list[Any]:
-    """Mark all parameters as slow, except one for each operation with its first type.
+    """Mark all parameters as slow, except one of each operation.
 
-    The kind of error changes from operation to operation."""
+    The parameter that is not marked has the operation's first type. Its kind of error changes from operation to
+    operation."""
     found, operations = [], list(OPERATIONS.values())
     for parameter in parameters:
         _, cls, signature = parameter.values

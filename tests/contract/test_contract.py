@@ -45,9 +45,10 @@ _LIKE_MATMUL = ("batch_matmul", "chain", "matmul_splitk", "matvec", "vecmat")
 
 
 def words_of(choice: tuple[object, ...], case: Case) -> Words:
-    """Return what the quick cases must cover of this case: its choices and the type of its result.
+    """Return what the quick cases must cover of this case, as words for `covering`.
 
-    The numbers of a tuning must be covered once for all operations, its family for each operation."""
+    The words are the case's choices, such as its type and layout, the type of its result, and its tuning. The tuning's
+    family must be covered for each operation. A tuning with its numbers must be covered for only one operation."""
     own = [*choice, case.operation.types.result]
     own[_TUNING] = case.tuning.family
     if choice[0] in _LIKE_MATMUL:
@@ -56,9 +57,10 @@ def words_of(choice: tuple[object, ...], case: Case) -> Words:
 
 
 def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -> set[Case]:
-    """Return few cases that together have every word of `words_of` that is not in `seen`.
+    """Return a few of `cases` that together have all their words (`words_of`), except those in `seen`.
 
-    The default tuning is preferred: with other tunings, packed types take up to ten times as long to compile."""
+    Cases with the default tuning are preferred. With other tunings, packed types take up to ten times as long to
+    compile."""
     quickly = sorted(cases.items(), key=lambda item: item[1].tuning.family != "default")
     choices = {choice: words_of(choice, case) for choice, case in quickly}
     missing = set().union(*choices.values()) - set(seen)
@@ -71,7 +73,9 @@ def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -
 
 
 def quick(name: str, seen: Words) -> set[Case]:
-    """Return cases that cover each choice of an operation, if possible in a case without a known failure."""
+    """Return cases that together use each type, layout, tuning and option of an operation.
+
+    Cases without a known failure are preferred."""
     own = {choice: case for choice, case in CASES.items() if choice[0] == name}
     sure = {choice: case for choice, case in own.items() if not KNOWN.covering(case)}
     found = covering(sure, seen)
@@ -212,7 +216,7 @@ def test_tiles_are_cut_off_and_need_not_divide_each_other(
 
 
 def test_the_caching_page_describes_what_the_compiler_does(workspace: Workspace) -> None:
-    """The page shows a configuration equal to the compiler's own, and another that the compiler refuses."""
+    # The page shows a configuration equal to the compiler's own, and another that the compiler refuses.
     page = (REPOSITORY / "docs/caching.md").read_text()
     asked = re.findall(r"compile matmul_64x64x64_f32t_f32t_f32t_(double_tiling_\w+)@(\S+)-1t", page)
     asked += re.findall(r"16384 bytes.*\(matmul_64x64x64_f32t_f32t_f32t_(double_tiling_\w+)@(\S+)-1t\)", page)
@@ -229,7 +233,7 @@ def test_the_caching_page_describes_what_the_compiler_does(workspace: Workspace)
 
 
 def test_a_vector_tile_that_is_too_large_fails_with_the_compilers_reason(workspace: Workspace) -> None:
-    """The generic CPU has no AVX, so the compiler refuses the tile on every machine."""
+    # The generic CPU has no AVX, so the compiler refuses the tile on every machine.
     tuning = TUNINGS["double_tiling"].parse("double_tiling_64x64_8x32x31")
     operation = operation_of(OPERATIONS["matmul"], (64, 64, 64), "f32", "tt")
     assert tuning is not None

@@ -156,9 +156,7 @@ def test_ingredients_of_a_case_s_actions_are_the_golden_ones(name, case_of, reco
 
 
 def test_command_lines_are_the_golden_ones(case_of, golden):
-    """Keys do not contain these arguments.
-
-    If an argument changes, raise the number of the schema or the protocol."""
+    # Keys do not contain these arguments. If an argument changes, raise the number of the schema or the protocol.
     operation, protocol = case_of().operation, PROTOCOLS["std"]
     given = [f"{o.type.spelling}=@{file}" for o, file in zip(operation.operands(), ("a.bin", "b.bin"), strict=True)]
     lines = {
@@ -180,12 +178,12 @@ def test_command_lines_are_the_golden_ones(case_of, golden):
 
 
 def test_protocols_are_the_golden_ones(golden):
-    """Keys contain a protocol's version, not its numbers. If a number changes, raise the version."""
+    # Keys contain a protocol's version, not its numbers. If a number changes, raise the version.
     protocols = {protocol.id: asdict(protocol) for protocol in PROTOCOLS.values()}
     golden("protocols.json", json.dumps(protocols, indent=2) + "\n")
 
 
 def test_columns_are_the_golden_ones(golden):
-    """Lines may be added to these golden files, but never changed or removed."""
+    # Lines may be added to these golden files, but never changed or removed.
     golden("columns.json", json.dumps(parquet.COLUMNS, indent=2) + "\n")
     golden("site_columns.json", json.dumps(dict(SITE_ROWS.columns), indent=2) + "\n")

@@ -96,7 +96,7 @@ def test_each_answer_names_an_existing_definition(file: str, name: str) -> None:
 
 
 def test_models_to_copy_are_there() -> None:
-    """Each model that an item `Add` of docs/layout.md names is a word in a file that the item names."""
+    # Each model that an item `Add` of docs/layout.md names is a word in a file that the item names.
     for heading, text in SECTIONS.items():
         add = text.partition("- Add: ")[2]
         texts = [(PACKAGE / name).read_text() for name in re.findall(r"`([\w/]+\.(?:py|toml))`", add)]
@@ -116,7 +116,7 @@ def test_tests_are_in_a_folder_named_after_the_package_that_they_test() -> None:
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    """Imports under TYPE_CHECKING count too."""
+    # Imports under TYPE_CHECKING count too.
     graph = grimp.build_graph("dispatchflow", exclude_type_checking_imports=False, cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     while leaves := {module for module, found in imports.items() if not found & imports.keys()}:
@@ -132,6 +132,6 @@ def test_files_are_short() -> None:
 
 
 def test_files_of_tests_have_unique_names() -> None:
-    """pytest imports a file by its name without folders, and refuses a second file of that name in a run."""
+    # pytest imports a file by its name without folders, and refuses a second file of that name in a run.
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert sorted({name for name in names if names.count(name) > 1}) == []

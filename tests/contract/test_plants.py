@@ -1,6 +1,6 @@
 """Verification reports planted errors in numpy for all variants, and in compiled modules for some.
 
-Errors that any operation may have are planted in a new operation without a line here."""
+A new operation is tested with the errors that any operation may have, without a change of this file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from dispatchflow.verification.verdict import compare_bits, compare_bounded
 
 
 def variants(name: str) -> list[Operation]:
-    """Return the operation with each type, and with its first type and each value of each option."""
+    """Return all variants with the first type, but only the first variant of each other type.
+
+    The first variant has the first layout and the first value of each option."""
     first = by_name(name)[0]
     return [
         operation
@@ -62,7 +64,7 @@ def usual(operation: Operation) -> list[Any]:
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_errors_specific_to_an_operation_are_detected_in_all_types_layouts_and_options(name: str) -> None:
-    """Variants are the outer loop, because expected results are cached for only a few variants."""
+    # Variants are the outer loop, because expected results are cached for only a few variants.
     told = set()
     for operation in by_name(name):
         for error, wrong in PLANTED[name].items():
@@ -113,9 +115,10 @@ def edited(name: str) -> list[tuple[str, Operation, str]]:
 
 
 def chosen(name: str, every: bool) -> list[tuple[str, Operation, str]]:
-    """Return (name of the error, operation, wrong body) for errors that any operation may have.
+    """Return errors that can be planted in any operation, as (name of the error, operation, wrong body).
 
-    Only errors that verification reports in numpy are returned. If `every` is false, one of each kind is returned."""
+    Only errors that verification reports when they are planted in numpy are returned. If `every` is false, only one
+    error of each kind is returned."""
     first = by_name(name)[0]
     # Plants edit operands of static sizes only.
     of_first = [o for o in by_name(name) if o.signature is first.signature and not o.dynamic_dims]
@@ -137,7 +140,9 @@ def _words(operation: Operation) -> list[str]:
 
 
 def recipes(operation: Operation) -> tuple[str, ...]:
-    """Return only `exact` if the operation has this recipe, because its inputs show every planted error."""
+    """Return the recipes to test: only `exact` if the operation has it, else all of its recipes.
+
+    The inputs of `exact` show every planted error."""
     return operation.recipes[:1] if "exact" in operation.recipes else operation.recipes
 
 

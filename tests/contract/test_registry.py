@@ -32,7 +32,7 @@ def imports(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}.{path.stem}")
 def test_a_file_imports_only_shared_files_of_its_own_folder(path):
-    """Contracts in pyproject.toml decide what these files may import from other folders."""
+    # Contracts in pyproject.toml decide what these files may import from other folders.
     folder = f"dispatchflow.{path.parent.name}"
     own = [name for name in imports(path) if f"{name}.".startswith(f"{folder}.")]
     assert [name for name in own if not name.startswith((f"{folder}._", f"{folder}.{FACE}."))] == []
@@ -40,7 +40,7 @@ def test_a_file_imports_only_shared_files_of_its_own_folder(path):
 
 @pytest.mark.parametrize("path", MEMBERS, ids=lambda path: f"{path.parent.name}.{path.stem}")
 def test_a_member_imports_nothing_of_other_folders(path):
-    """A member imports from its folder's `api.py` instead, so that files elsewhere can move."""
+    # A member imports from its folder's `api.py` instead, so that files elsewhere can move.
     folder = f"dispatchflow.{path.parent.name}."
     assert [name for name in imports(path) if name.startswith("dispatchflow") and not name.startswith(folder)] == []
 
@@ -91,7 +91,7 @@ def test_an_incomplete_class_is_reported_with_its_file_and_what_is_missing(old, 
     ],
 )  # fmt: skip
 def test_an_option_with_numbers_in_one_operation_and_words_in_another_is_refused(dims, values, says):
-    """An option is one column of the results, which holds only numbers or only words."""
+    # An option is one column of the results, which holds only numbers or only words.
     reduction = OPERATIONS["reduction"]
     assert isinstance(reduction.options["kind"].values, tuple)
     options = {} if values is None else {"kind": Option(values, "")}
@@ -151,7 +151,7 @@ def test_words_that_cannot_be_written_are_refused(words, says):
 )
 @pytest.mark.parametrize("words", ["'dims': ('m', '{}')", "'options': {{'{}': Option(('a', 'b'), '')}}"])
 def test_options_whose_name_already_has_another_meaning_are_refused(word, by, words):
-    """Otherwise the option's values would be lost."""
+    # Otherwise the option's values would be lost.
     body = f"{{'__module__': 'dispatchflow.operations.matmul', {words.format(word)}}}"
     lines = [
         "from dispatchflow.operations import OPERATIONS, Option",

@@ -1,4 +1,4 @@
-"""Source code that a version number in keys stands for must not change without the number."""
+"""A version number in cache keys must change if the source code that the number stands for changes."""
 
 import ast
 import json

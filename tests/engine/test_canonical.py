@@ -138,7 +138,7 @@ def test_a_form_completed_with_strings_gives_the_key_of_all_strings(first, middl
 
 
 def test_contents_with_colliding_xxh3_digests_have_different_digests():
-    """XXH3's secret is public, so anyone can write two contents with equal XXH3 digests."""
+    # XXH3's secret is public, so anyone can write two contents with equal XXH3 digests.
     # A lane whose low half equals the secret's contributes nothing, whatever its high half is.
     secret = bytes.fromhex("b8fe6c3923a44bbe7c01812cf721ad1c")
 

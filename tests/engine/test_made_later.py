@@ -1,4 +1,6 @@
-"""`doit store clean` keeps the records that this version made from the stages of a case."""
+"""`doit store clean` also keeps records, such as captures, that commands made from outputs of stages.
+
+Records that another version of the code made are not kept."""
 
 from __future__ import annotations
 

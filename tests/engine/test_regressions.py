@@ -21,7 +21,9 @@ WORDS = "[[known_failure]]\nmatch = 'matmul_*'\nmessage = 'never'\nreason = 'kno
 
 @pytest.fixture
 def recorded(records, resolver_of, case_of):
-    """Return a function that records the stages up to `stage`, of which only the last may fail."""
+    """Return a function that records a case's stages up to the stage in its arguments.
+
+    Only this last stage may fail."""
     records.remember("toolchain:old", json.dumps({"digest": OLD.digest, "version": "3.12.0", "runtime_digest": "old"}))
 
     def record(stage, ok, **changed):

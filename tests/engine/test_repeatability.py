@@ -136,7 +136,7 @@ def test_unwritten_bare_number_is_reported_although_it_is_right(tmp_path):
 
 
 def test_result_that_differs_between_calls_is_mistrusted_if_all_are_right_and_wrong_if_one_is_wrong(tmp_path):
-    """A wrapper of the tool writes its call count into the result. With rtol=1 all results are right."""
+    # A wrapper of the tool writes its call count into the result. With rtol=1 all results are right.
     spec = sweep(
         operation="module", file="f.mlir", inputs="33x40xf32=1", expected="twos.bin", rtol=1.0, m=None, n=None, k=None
     )

@@ -1,4 +1,4 @@
-"""The key of a site's comparison has everything that decides it, and undefined elements become zeros."""
+"""The key of a site's comparison depends on all inputs, and undefined elements become zeros."""
 
 from __future__ import annotations
 

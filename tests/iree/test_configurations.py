@@ -86,7 +86,7 @@ def test_vmvx_has_a_pipeline_without_parameters():
 
 
 def test_an_encoding_that_copies_packed_nothing(case_of):
-    """llvm-cpu writes such an encoding for types that it has no tiles for."""
+    # llvm-cpu writes such an encoding for types that it has no tiles for.
     case, copy = (
         case_of(tuning="data_tiling"),
         AppliedExecutable("_encoding_0_encode_64x64xf64_to_64x64xf64", "Default", ()),
@@ -96,7 +96,7 @@ def test_an_encoding_that_copies_packed_nothing(case_of):
 
 
 def test_tunings_of_flags_only_are_checked_for_any_program():
-    """A user's module has no operation, so these tunings must not look at the operation."""
+    # A user's module has no operation, so these tunings must not look at the operation.
     for tuning in (tuning for family in TUNINGS.values() for tuning in family.expand({}) if not tuning.annotates):
         asked = tuning.requested(None)
         assert (tuning.ignored(None, read("default")) is None) == (asked is None), tuning.name

@@ -64,9 +64,7 @@ def test_no_absent_feature_is_passed_and_none_twice(machine):
 
 
 def test_features_that_only_the_name_implies_are_not_passed_when_the_name_is_not():
-    """On AArch64 the compiler detects only a dozen features.
-
-    A machine that hides `sve` may hide `i8mm` too."""
+    # On AArch64 the compiler detects only a dozen features. A machine that hides `sve` may hide `i8mm` too.
     host = resolved("Graviton 3 without SVE")
     assert host is not None
     assert host.features == "+aes,+crc,+fp-armv8,+lse,+neon,+rand,+sha2,+sha3,+sm4,+reserve-x18"

@@ -1,4 +1,6 @@
-"""Command lines of profiles choose the events to record and leave the number of calls known."""
+"""The command lines that record a profile of a benchmark, and that export the profile.
+
+A profile is recorded without the tool's own warm-up, because the number of calls in the warm-up is unknown."""
 
 import pytest
 

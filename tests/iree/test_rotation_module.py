@@ -1,4 +1,6 @@
-"""The module that rotates cold operands has the expected text; these tests need no compiler."""
+"""The text of the module that gives each call other copies of its cold operands (`iree/rotation.py`).
+
+These tests need no compiler."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_file_of_iree_is_read_whole() -> None:
-    """IREE 3.13 recorded two calls of a 64×64×64 matmul. The file is cut off after the zones."""
+    # IREE 3.13 recorded two calls of a 64×64×64 matmul. The file is cut off after the zones.
     found = tracy_file.read((Path(__file__).parent.parent / "data/tracy/matmul.tracy").read_bytes())
     assert found.version == (0, 11, 2) and found.program == "iree-benchmark-module"
     assert (found.recorded, sum(zone.count for zone in found.zones), found.unfinished) == (436, 436, 0)

@@ -110,9 +110,7 @@ def test_libraries_that_a_library_may_load_are_part_of_its_device_and_not_of_the
 def test_blas_that_no_installer_recorded_is_part_of_the_digest(
     records: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Debian records no files of a package.
-
-    conda records the package's files, and PyPI also the BLAS in the package."""
+    # Debian records no files of a package. conda records the package's files, and PyPI also the BLAS in the package.
     own = {
         "its own": "numbers/a.so,sha256=1,9\n",
         "BLAS too": "numbers/a.so,sha256=1,9\nnumbers.libs/libblas.so,sha256=2,9\n",

@@ -85,7 +85,7 @@ def test_every_call_is_right_or_a_skip(cls: type[Operation], library: Library) -
 @pytest.mark.parametrize("mask", ["no", "yes"])
 @pytest.mark.parametrize("keys", [7, 9])
 def test_causal_attention_counts_from_the_last_key(keys: int, mask: str, library: Library) -> None:
-    """PyTorch's `is_causal` counts from the first key, which is right only for as many queries as keys."""
+    # PyTorch's `is_causal` counts from the first key, which is right only for as many queries as keys.
     attention = OPERATIONS["attention"].make((2, 7, 5, 4, keys), mask=mask, causal="yes")
 
     assert unsupported(library, attention, TARGETS["llvm-cpu"]) is None
@@ -95,7 +95,7 @@ def test_causal_attention_counts_from_the_last_key(keys: int, mask: str, library
 
 
 def test_a_dynamic_product_has_the_call_of_the_static_one(library: Library) -> None:
-    """The dynamic product and the static product have the same inputs, and are measured once."""
+    # The dynamic product and the static product have the same inputs, and are measured once.
     for cls, sizes in ((OPERATIONS["matmul"], (3, 5, 7)), (OPERATIONS["batch_matmul"], (2, 3, 5, 7))):
         static = cls.make(sizes, epilogue="bias")
         for words in cls.options["dynamic"].values:

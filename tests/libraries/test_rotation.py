@@ -63,9 +63,8 @@ def three_of(operation: Operation) -> Rotation:
 
 @pytest.mark.iree
 def test_each_call_of_a_rotation_takes_the_next_copy(tmp_path: Path) -> None:
-    """In the second module, all copies of the first operand but the first are zero.
-
-    The results show which copy a call took."""
+    # In the second module, all copies of the first operand but the first are zero. The results show which copy a call
+    # took.
     import iree.runtime
 
     workspace = Workspace(tmp_path, dict.fromkeys("m", "4") | {"n": "5", "k": "6", "threads": "1"})
@@ -127,7 +126,7 @@ OF_NET = Declaration(("?x4xf32", "i32", "4xf32"), ("?x4xf32", "i32"))
 
 @pytest.mark.iree
 def test_a_module_with_dynamic_sizes_numbers_and_two_results_is_rotated(tmp_path: Path) -> None:
-    """Later calls use copies of the first call's tensors, but their own numbers."""
+    # Later calls use copies of the first call's tensors, but their own numbers.
     import iree.runtime
 
     workspace = Workspace(tmp_path, {"m": "4", "n": "4", "k": "4", "threads": "1"})

@@ -128,9 +128,7 @@ def test_measurement_of_an_older_version_has_the_prior_s_sensitivity():
 
 
 def test_the_next_median_of_ten_real_runs_is_inside_the_interval():
-    """Run 5 was slowed by other guests of the machine.
-
-    Its medians may be outside the plain intervals of run 4."""
+    # Run 5 was slowed by other guests of the machine. Its medians may be outside the plain intervals of run 4.
     runs, history, earlier, before, outside = {}, History(), [], {}, {"plain": [], "anchored": []}
     for row in csv.DictReader(RUNS.open()):
         runs.setdefault(row["run"], []).append(row)
@@ -159,9 +157,9 @@ DIVIDING = Sensitivity(1.0, 1e-6, 0.01, 200.0)
 
 
 def covered(felt_by, machines=20, sessions=18, cases=5):
-    """Return the fraction of intervals that hold the next session's median, and the number of intervals.
+    """Return two dicts: the fraction of intervals that contain the next median, and their number.
 
-    The keys of each dict are "plain" and "anchored"."""
+    The next median is that of the same case in the next session. The keys of both dicts are "plain" and "anchored"."""
     held = {"plain": [], "anchored": []}
     for seed in range(machines):
         rng, history, earlier, before = np.random.default_rng(seed), History(), [], {}

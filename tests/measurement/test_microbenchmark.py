@@ -138,7 +138,7 @@ def test_a_file_that_is_not_a_compiled_module_is_refused(tmp_path: Path) -> None
 
 
 def test_a_microbenchmarks_times_agree_with_a_projects_times(made: Project) -> None:
-    """A factor of 100 shows a wrong unit. It is large because tests share their machine."""
+    # A factor of 100 shows a wrong unit. It is large because tests share their machine.
     (row,) = (row for row in made.rows() if row["case"] == NAME)
     (compiled,) = (made.root / "build" / NAME).rglob("module.vmfb")
 

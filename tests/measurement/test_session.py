@@ -22,7 +22,7 @@ BLOCKS = PROTOCOLS["std"].blocks
 
 @pytest.fixture
 def taken(monkeypatch):
-    """Replace the run of a block; return the list of the labels of the trials whose blocks ran."""
+    """Replace `run_block`; return a list to which each call adds the label of its trial."""
     labels = []
 
     def run_block(bench, toolchain, trial):
@@ -167,7 +167,7 @@ def test_an_anchor_that_fails_is_left_out_and_no_case_fails(session, monkeypatch
 
 
 def test_rounds_are_spread_over_the_protocol_s_span(tmp_path, taken, monkeypatch):
-    """Blocks right after each other would all run under the same load of the machine."""
+    # Blocks right after each other would all run under the same load of the machine.
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(rounds.time, "monotonic", lambda: clock.now)
 
@@ -195,9 +195,10 @@ def test_without_pauses_rounds_follow_each_other_and_the_measurement_records_it(
 
 @pytest.fixture
 def waiting(monkeypatch):
-    """Return a list for (part of the time that a block waits for a CPU, the block's time in ns).
+    """Return an empty list, whose entries replace the results of blocks.
 
-    Each block takes the next entry; blocks after the last entry hardly wait."""
+    An entry is (part of the block's time that it waited for a CPU, block's time in ns). The part may be None. Each
+    block takes the first entry and removes it. If the list is empty, a block takes 1 ms and hardly waits."""
     coming = []
 
     def run_block(bench, toolchain, trial):
@@ -219,7 +220,7 @@ def test_a_block_that_waited_for_a_cpu_is_taken_again(session, waiting):
 
 
 def test_a_steady_time_of_blocks_that_waited_for_a_cpu_is_not_trusted(session, waiting):
-    """A busy process on one of the CPUs made a time 11 times too long, with an interval of only ±0.1 %."""
+    # A busy process on one of the CPUs made a time 11 times too long, with an interval of only ±0.1 %.
     waiting += [(0.25, 11e6)] * 100
     (trial,) = trials(session, {"a": 1})
     session.measure_until_decided(trial)
@@ -253,7 +254,7 @@ def test_blocks_count_as_they_are_if_the_kernel_reports_no_waits(session, waitin
 
 
 def test_a_session_whose_anchors_waited_for_cpus_does_not_enter_the_history(tmp_path):
-    """Otherwise one session on a busy machine would make all intervals too wide."""
+    # Otherwise one session on a busy machine would make all intervals too wide.
     records, key = Store(tmp_path / "store").records, digest_of(b"case")
 
     def spread(run, ns, waited):

@@ -1,4 +1,4 @@
-"""`_extractor.py` with the real bindings: an extracted site is compiled to the program's own code."""
+"""`_extractor.py` with the real bindings: the compiler treats an extracted dispatch as in its program."""
 
 import json
 import os

@@ -86,7 +86,7 @@ EXPORTS = st.lists(st.sampled_from("abc"), min_size=1, max_size=3)
     commands=st.booleans(),
 )
 def test_every_event_is_assigned_to_a_group_that_contains_its_site(buffers, trips, commands):
-    """Each command buffer runs in its own loop, and is recorded once or in each execution."""
+    # Each command buffer runs in its own loop, and is recorded once or in each execution.
     recorder, truth = Recorder(), []
     runs = [trips.draw(st.integers(0, 3)) for _ in buffers]
     kept = [trips.draw(st.booleans()) for _ in buffers]

@@ -1,4 +1,4 @@
-"""The sites of a program are those of the verified code, with the operations that the user wrote."""
+"""The sites of a program are found in the verified code, and have the operations that the user wrote."""
 
 import os
 

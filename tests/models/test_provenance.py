@@ -1,4 +1,4 @@
-"""Sites have source operations by location or data flow; the location of a neighbor is not believed."""
+"""A site's source operations are found by location or data flow. A neighbor's location is ignored."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def node(kind, *uses, given=(), parent=1, results=1, symbol=None, name=None):
 
 
 def module(*nodes):
-    """Return the nodes of a module with a function `main`, and `nodes`, whose numbers begin with 2."""
+    """Return the nodes of a module whose function `main` contains `nodes`, numbered from 2."""
     return (
         Node("builtin.module", None, None, False, 0, (), ()),
         Node("func.func", 0, "main", False, 0, (), ()),
@@ -41,7 +41,7 @@ def launch(number, at_load=False, function="main$async"):
 
 
 def program(source, flow, *bodies, launches=None):
-    """Return the program of dispatches with these bodies, in the order of the dispatches in `flow`."""
+    """Return the program with the dispatches of `flow`, whose bodies are `bodies`, in the same order."""
     places = [number for number, each in enumerate(flow) if each.kind == "flow.dispatch.workgroups"]
     formed = [Dispatch(place, body, (), ()) for place, body in zip(places, bodies, strict=True)]
     host = launches or [launch(number) for number in range(len(formed))]

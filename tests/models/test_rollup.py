@@ -1,4 +1,4 @@
-"""The parts of a program add up to its sites' times, to the nanosecond."""
+"""The times of a program's parts add up exactly to the time of all its dispatches."""
 
 import msgspec
 import pytest

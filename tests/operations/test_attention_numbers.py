@@ -1,4 +1,6 @@
-"""Attention with fewer digits at a part of the operands, or wrong for a range of numbers, is reported."""
+"""Verification reports an attention that loses digits, or computes a range of numbers wrongly.
+
+The digits are lost in a part of the operands."""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ def judges(operation: Operation) -> list[Judge]:
 
 
 def with_fewer_digits(operation: Operation, operands: list[Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield (error, operands) in which some places or keys keep all digits, and the others half of them."""
+    """Yield (error, operands), where a part of the numbers is rounded to half of the type's binary digits.
+
+    The part is some indices along the dim k1 of the queries or keys, some keys or their values, or all queries and
+    keys."""
     _, _, _, k1, k2 = operation.sizes
     element = operation.signature.operands[0]
     parts = [(0, 2, k1), (1, 2, k1), (1, 1, k2), (2, 1, k2)]
@@ -54,7 +59,7 @@ def test_half_of_the_digits_at_a_part_of_the_places_or_keys_are_reported(types: 
 
 @pytest.mark.parametrize("types", ATTENTION.signatures)
 def test_the_digits_of_each_place_of_queries_and_keys_count(types: str) -> None:
-    """Two batches and 64 queries are enough to show an error at a single place."""
+    # Two batches and 64 queries are enough to show an error at a single place.
     operation = ATTENTION.make((2, 64, 2, 32, 64), types)
     judge, element = Judge(operation, "peaked"), operation.signature.operands[0]
     for index in (0, 1):

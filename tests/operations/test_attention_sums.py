@@ -75,7 +75,7 @@ def test_every_key_counts_in_one_result_of_f32(k2: int) -> None:
 @pytest.mark.parametrize("types", ATTENTION.signatures)
 @pytest.mark.parametrize("k2", [40, 64, 1000, 4096])
 def test_the_boundary_of_each_causal_query_is_seen(types: str, k2: int) -> None:
-    """An error in a single query must be reported, even if this query sees few keys."""
+    # An error in a single query must be reported, even if this query sees few keys.
     judge = Judge(operation := ATTENTION.make((1, 40, 8, 64, k2), types, causal="yes"))
     with np.errstate(invalid="ignore"):
         early, late = (attention(operation, judge.operands, more=more) for more in (-1, 1))
@@ -173,7 +173,9 @@ def test_masks_that_the_last_query_ignores_or_misreads_are_reported(types: str, 
 
 
 def passes(judge: Judge) -> None:
-    """Assert that two right results pass: in tiles, and with weights that are divided first."""
+    """Assert that the results of two right kernels pass.
+
+    One kernel works tile by tile. The other divides the weights by their sum before it multiplies the values."""
     scores, v = scored(judge), judge.operands[2].astype(np.float32)
     own = dtype_of(judge.operation.signature.operands[0])
     assert judge.verdict(online(judge, 48)).passed

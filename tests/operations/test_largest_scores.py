@@ -1,4 +1,6 @@
-"""Maxima that leave out the largest score, and exponentials of very low scores, are reported."""
+"""Kernels are reported if their maximum leaves out the largest score.
+
+Kernels with wrong exponentials of very low scores, such as those of masked keys, are reported too."""
 
 from __future__ import annotations
 

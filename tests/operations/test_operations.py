@@ -64,7 +64,7 @@ def test_partial_sums_of_exact_inputs_are_exact(name):
 
 @EACH
 def test_a_right_result_is_not_called_wrong(name):
-    """The reference's result is right, and so is its formula in the accumulator's type."""
+    # The reference's result is right, and so is its formula in the accumulator's type.
     for operation in by_name(name):
         types, right = operation.types, {"equal"} if operation.bitwise else {"equal", "within bound"}
         for recipe in operation.recipes:
@@ -160,7 +160,7 @@ def test_causal_attention_with_more_queries_than_keys_is_illegal():
 
 
 def test_the_page_of_operations_is_current():
-    """Run `doit docs` if this test fails."""
+    # Run `doit docs` if this test fails.
     assert (REPOSITORY / "docs/operations.md").read_text() == page()
     assert all(f"`{axis}`" in page().partition("## ")[0] for axis in set(AXES) - {"dtype", "layout", *OPTIONS})
 

@@ -1,4 +1,6 @@
-"""Operands and sums in too narrow a type are reported at every K; no right order of summation is."""
+"""Operands and sums in too narrow a type are reported, for short and long sums.
+
+A kernel that adds the terms in another order is not reported."""
 
 from __future__ import annotations
 
@@ -88,8 +90,7 @@ def test_f16_operands_that_lose_digits_are_found(k: int, narrow: Any, types: str
 @pytest.mark.parametrize("types", ["f32", "f16_f32", "bf16"])
 @pytest.mark.parametrize("k", [64, 1024, 16384, 65536])
 def test_a_sum_that_is_narrow_within_blocks_is_found(k: int, dtype: Any, block: int, types: str) -> None:
-    """Block 0 is the whole sum."""
-
+    # Block 0 is the whole sum.
     def wrong(operands: Any) -> Any:
         each = terms(*operands)
         parts = in_order(each.reshape(*each.shape[:-1], -1, block or k), dtype)

@@ -65,9 +65,10 @@ Skipped = Callable[[int, Any], Any]
 
 
 def online(x: Any, tile: int = 37, skipped: Skipped = lambda index, growth: False, kept: float = 0.0) -> Any:
-    """Compute a softmax tile by tile, with powers of two and a running maximum.
+    """Compute a softmax tile by tile with `exp2`, relative to the largest element so far.
 
-    The tiles of `skipped` do not rescale the sum. The maximum changes only if it grows by more than `kept`."""
+    If the maximum grows, the sum so far is rescaled, except in the tiles for which `skipped` returns True. Growth of
+    `kept` or less leaves the maximum unchanged."""
     x = x * np.float32(np.log2(np.e))
     largest, total = np.full((len(x), 1), -3e38, np.float32), np.zeros((len(x), 1), np.float32)
     for index, start in enumerate(range(0, x.shape[1], tile)):
@@ -130,9 +131,7 @@ def test_a_maximum_that_rises_judges_no_right_softmax_wrong(types: str, m: int, 
 @pytest.mark.parametrize("types", ["f32", "f16_f32_f16", "f16"])
 @pytest.mark.parametrize(("m", "n"), [(1, 512), (1, 65536), (2, 1000), (24, 4096)])
 def test_an_exponential_that_is_wrong_at_some_distance_from_the_maximum_is_reported(types: str, m: int, n: int) -> None:
-    """Random inputs are at most 32 (f32) or 8 (f16) below the maximum.
-
-    At 256 the exponential is 0 in f32 and f16."""
+    # Random inputs are at most 32 (f32) or 8 (f16) below the maximum. At 256 the exponential is 0 in f32 and f16.
     if (operation := SOFTMAX.make((m, n), types)).illegal("llvm-cpu"):
         return
     judge = Judge(operation, "rising" if m == 1 else "peaked")
@@ -165,7 +164,7 @@ def test_short_rows_show_an_exponential_that_is_wrong_where_it_is_subnormal() ->
 @pytest.mark.parametrize("types", ["f32", "f16_f32_f16", "f16"])
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 300), (2, 17), (7, 512), (8, 512), (33, 100), (16, 65536)])
 def test_a_maximum_that_begins_with_a_finite_number_is_reported(types: str, m: int, n: int) -> None:
-    """All elements of a masked row may lie below the number with which a kernel begins its maximum."""
+    # All elements of a masked row may lie below the number with which a kernel begins its maximum.
     if (operation := SOFTMAX.make((m, n), types)).illegal("llvm-cpu"):
         return
     judge = Judge(operation, "single" if m < 8 else "counted")
@@ -188,7 +187,7 @@ def in_digits(x: Any, digits: int) -> Any:
 @pytest.mark.parametrize("types", ["f32", "f16_f32_f16"])
 @pytest.mark.parametrize(("m", "n"), [(1, 64), (1, 512), (1, 2048), (1, 4096), (2, 16384), (8, 65536)])
 def test_an_inverse_of_the_sum_in_few_digits_is_reported(types: str, m: int, n: int) -> None:
-    """A sum that is a power of two would hide the error, because its inverse has a single digit."""
+    # A sum that is a power of two would hide the error, because its inverse has a single digit.
     operation = SOFTMAX.make((m, n), types)
     judges = [Judge(operation, recipe) for recipe in operation.recipes if recipe in ("counted", "peaked", "rising")]
 
@@ -238,7 +237,7 @@ def test_a_maximum_of_a_part_of_the_row_is_reported_whatever_the_number_of_rows(
 
 
 def test_each_row_of_narrow_results_sees_every_second_fourth_element() -> None:
-    """docs/verification.md states these numbers of positions."""
+    # docs/verification.md states these numbers of positions.
     for n, m in ((4096, 1), (4096, 5), (16384, 16), (16384, 19)):
         seen = made(SOFTMAX.make((m, n), "f16_f32_f16"), "counted")[0]
         rows = [row >= row.max() for i, row in enumerate(seen) if i % 8 != 7]

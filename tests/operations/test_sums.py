@@ -51,7 +51,7 @@ def test_every_term_of_a_sum_counts(types: str, k: int, axis: str) -> None:
 
 
 def test_a_sum_in_f16_counts_2048_terms_of_a_line() -> None:
-    """Longer lines have 2,048 elements that are not 0 (docs/verification.md)."""
+    # Longer lines have 2,048 elements that are not 0 (docs/verification.md).
     for k in (4096, 65536):
         operation = REDUCTION.make((4, k), "f16")
         (x,) = unscaled(operation, made(operation, "exact"))

@@ -112,7 +112,7 @@ def test_flops_are_what_a_hand_counts_whatever_the_types_and_the_layout(cls):
 
 @pytest.mark.parametrize("cls", OPERATIONS.values(), ids=lambda cls: cls.name)
 def test_operations_other_than_data_movement_have_a_flop_for_each_element(cls):
-    """This test also covers operations that `COUNTED` omits. A formula must not forget a dim."""
+    # This test also covers operations that `COUNTED` omits. A formula must not forget a dim.
     sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
     operation = cls.make(sizes)
     largest = max(tensor.size for tensor in (*(operand.type for operand in operation.operands()), operation.result()))
@@ -158,9 +158,8 @@ SKIPPING = [
 
 @pytest.mark.parametrize("name", ["pooling", "conv2d", "depthwise_conv2d", "quantized_conv2d"])
 def test_pixels_that_no_window_sees_are_no_traffic(name):
-    """Some pixels are skipped if the stride is larger than the window.
-
-    Counting skipped pixels would make measured rates up to stride² times too high."""
+    # Some pixels are skipped if the stride is larger than the window. Counting skipped pixels would make measured rates
+    # up to stride² times too high.
     cls, skipped = OPERATIONS[name], set()
     for (h, w), (kh, kw), *options in SKIPPING:
         sizes = {"n": 2, "h": h, "w": w, "c": 3, "f": 4, "kh": kh, "kw": kw}

@@ -1,4 +1,4 @@
-"""Named shapes have the stated properties, and specs and the command line accept their classes."""
+"""Named shapes have the stated properties. Specs and the command line accept names of shape classes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_shape_fits_its_operation_and_no_two_are_equal(name, operation):
 
 
 def inner(operation: str, shape: Shape) -> list[int]:
-    """Return the sizes of a shape that tiles divide: all but those of batches and windows."""
+    """Return the sizes of a shape, except the sizes of batches and windows."""
     own = zip(OPERATIONS[operation].dims, shape.sizes, strict=True)
     images = "h" in OPERATIONS[operation].dims
     return [size for dim, size in own if dim not in ("b", "kh", "kw", *(["n"] if images else []))]
@@ -87,12 +87,9 @@ def multiply_adds(name: str, *operations: str) -> int:
 
 
 def test_networks_have_the_published_number_of_multiply_adds():
-    """The published numbers are multiply-adds for one image, or for one token and layer.
-
-    - ResNet-50 v1.5: 4.09 G (torchvision)
-    - MobileNet: 569 M (Howard et al. 2017, table 4), of which 1 M are the classifier's
-    - BERT-base: 12 · width²
-    """
+    # The published numbers are multiply-adds for one image, or for one token and layer. - ResNet-50 v1.5: 4.09 G
+    # (torchvision) - MobileNet: 569 M (Howard et al. 2017, table 4), of which 1 M are the classifier's - BERT-base: 12
+    # · width²
     assert multiply_adds("resnet50", "conv2d", "matmul") == pytest.approx(4.09e9, rel=0.002)
     assert multiply_adds("mobilenet_v1", "conv2d", "depthwise_conv2d") == pytest.approx(568e6, rel=0.002)
     assert multiply_adds("bert_base", "matmul") == (128 + 384) * 12 * 768**2

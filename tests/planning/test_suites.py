@@ -1,4 +1,4 @@
-"""A test suite's folders are planned as cases without a toolchain."""
+"""The folders of a test suite become cases. Planning them needs no toolchain."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A site's time alone, from the rows of its extracted module."""
+"""The time of a dispatch without the rest of the program, from measurements of its extracted module."""
 
 from __future__ import annotations
 

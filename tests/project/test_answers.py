@@ -154,7 +154,7 @@ def test_a_changed_module_of_dispatchflow_is_noticed(root: Path, monkeypatch: py
 
 
 def test_dot_dot_after_a_link_is_resolved_at_the_link_s_target(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`st/link/..` is `elsewhere` and not `st`, which has the same files."""
+    # `st/link/..` is `elsewhere` and not `st`, which has the same files.
     monkeypatch.chdir(root)
     for folder in (root / "st", root / "elsewhere"):
         (folder / "more").mkdir(parents=True)

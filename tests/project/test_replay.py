@@ -1,4 +1,4 @@
-"""A finished command line is replayed only while nothing that its answer depends on changes."""
+"""The output of an earlier run is replayed only as long as no input of that run has changed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PYTHON = "lib/python3.9/site-packages"
 
 
 class Idle:
-    """A project with nothing to do, whose kept answer is `TOLD`; only a replay prints `TOLD`."""
+    """A project with nothing to do. Its stored answer is changed to `TOLD`, which only a replay prints."""
 
     def __init__(self, project: Project, *words: str) -> None:
         self.project, self.words = project, words
@@ -38,7 +38,7 @@ class Idle:
         return TOLD in outcome.out
 
     def settle(self) -> None:
-        """Run until a run is a replay."""
+        """Repeat the command until its answer is a replay."""
         for _ in range(6):
             if self.told():
                 return
@@ -178,7 +178,7 @@ def _ours(imported: set[str]) -> set[str]:
 
 
 def test_an_idle_run_imports_few_of_our_modules(tmp_path: Path) -> None:
-    """No tools are needed, because the script replaces the kept answer."""
+    # No tools are needed, because the script replaces the kept answer.
     (tmp_path / "dodo.py").write_text(DODO)
     lines = (
         "import sys",

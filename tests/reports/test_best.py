@@ -107,7 +107,7 @@ def test_best_does_not_compare_rows_that_differ_in_a_condition(field):
 
 
 def test_two_programs_of_one_name_are_not_compared():
-    """A module's shape is its file's name, which shows neither the content nor the inputs."""
+    # A module's shape is its file's name, which shows neither the content nor the inputs.
     for differing in ("program_digest", "data_digest"):
         rows = [row("a", **{differing: "old"}), row("b", "tiled", 1.0, **{differing: "new"})]
         found = best(rows)
@@ -163,7 +163,7 @@ def measured(generator, count, blocks, noise=0.01, slower=()):
 @pytest.mark.parametrize(("count", "runs"), [(2, 300), (50, 100), (200, 40)])
 @pytest.mark.parametrize("blocks", [9, 15, 42])
 def test_equally_fast_rows_are_all_shown_however_many_they_are(count, runs, blocks):
-    """Intervals of 95 % would drop one of 50 rows in two of three runs, and one of 200 rows in all runs."""
+    # Intervals of 95 % would drop one of 50 rows in two of three runs, and one of 200 rows in all runs.
     generator = np.random.default_rng(count + blocks)
     dropped = sum(len(unbeaten(measured(generator, count, blocks))) < count for _ in range(runs))
     assert dropped <= 0.05 * runs

@@ -1,4 +1,4 @@
-"""A failure's message becomes a pattern, or a kind without values and numbers."""
+"""Entries of known failures: the pattern for a failure's message, and the reason without numbers."""
 
 import re
 import tomllib

@@ -99,7 +99,7 @@ def test_long_table_shows_failures_and_the_fastest_of_each_shape():
 
 
 def test_fastest_of_a_long_table_is_right():
-    """With `verify=warn`, cases with wrong results are measured too, and are failures with a time."""
+    # With `verify=warn`, cases with wrong results are measured too, and are failures with a time.
     many = [row(f"c{i}", median_ns=100.0 + i) for i in range(60)]
     many.append(row("wrong", status="failed", verification="different", median_ns=1.0))
     assert [line.split()[0] for line in summary.table(many, set()).splitlines()][1:3] == ["wrong", "c0"]
@@ -137,7 +137,7 @@ def test_a_measurement_that_failed_again_is_not_called_measured_now():
 
 
 def test_a_mistrusted_operation_is_reported_with_its_reason():
-    """`verify` prints no table, so the summary must have the word `mistrusted`."""
+    # `verify` prints no table, so the summary must have the word `mistrusted`.
     doubt = {"verification": "mistrusted", "reason": "no wrong result could be told", "operation": "pooling"}
     rows = [row("a", **doubt), row("b")]
     told = "mistrusted: a: no wrong result could be told"
@@ -159,7 +159,7 @@ def test_failures_of_one_cause_are_one_line_and_hidden_reasons_are_counted():
 
 
 def test_hidden_reasons_are_shown_by_a_command_that_knows_them():
-    """Without `stage=verify`, `doit report` shows only the rows of measured cases."""
+    # Without `stage=verify`, `doit report` shows only the rows of measured cases.
     reasons = {f"c{n}": f"reason {chr(97 + n)}" for n in range(25)}
     failed = [row(name, status="failed", reason=reason) for name, reason in reasons.items()]
     known = [row(name, status="known failure", known_failure=reason) for name, reason in reasons.items()]

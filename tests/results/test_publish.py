@@ -57,7 +57,7 @@ def test_rows_that_a_run_publishes_later_have_a_part_of_their_own(store):
 
 @pytest.fixture
 def part(store):
-    """Return a part of forty rows, with the same bytes each time."""
+    """Return the path of a Parquet file with forty published rows. Its bytes are the same each time."""
     store.records.remember("first_row", str(2**50))  # otherwise taken from the clock
     rows = [
         row_with(
@@ -77,7 +77,7 @@ def flipped(content, at, bit):
 
 
 def test_no_flipped_bit_of_a_part_goes_unreported(store, part):
-    """`store check` also finds flips that reading a part does not find, which are in the part's footer."""
+    # `store check` also finds flips that reading a part does not find, which are in the part's footer.
     right, recorded, draw = part.read_bytes(), store.records.rows_of(part.name), random.Random(1)
     shown = parquet.table(part).to_pylist()
     silent, unreported, unlike_records = 0, 0, 0
@@ -98,7 +98,7 @@ def test_no_flipped_bit_of_a_part_goes_unreported(store, part):
 
 
 def test_a_column_that_a_flipped_bit_gives_the_name_of_another_is_reported(store, part):
-    """The two columns are null in all rows, so only their names show the change."""
+    # The two columns are null in all rows, so only their names show the change.
     right, name = part.read_bytes(), b"\x18\x01b"  # in Thrift's compact protocol: a string of one byte
     assert ord("b") ^ ord("c") == 1
     part.write_bytes(flipped(right, right.index(name) + 2, 0))
@@ -108,7 +108,7 @@ def test_a_column_that_a_flipped_bit_gives_the_name_of_another_is_reported(store
 
 
 def test_part_with_equal_rows_and_other_bytes_is_reported(store, part):
-    """The flipped bit is in the footer's statistics, by which readers skip rows."""
+    # The flipped bit is in the footer's statistics, by which readers skip rows.
     right = part.read_bytes()
     shown = parquet.table(part)
     at = right.rindex(b"matmul_9")

@@ -64,9 +64,10 @@ OLD = row("default", None, 5.0, recorded_at=999.0)
 
 @pytest.fixture
 def shown(tmp_path, monkeypatch, capsys):
-    """Return a function that returns what a query of the page prints.
+    """Return a function that runs a query of the page and returns the printed text.
 
-    The first part is an old part, without the columns `provider`, `cache`, `flags` and `number`."""
+    The results are two Parquet files. The first file is old, without the columns `provider`, `cache`, `flags` and
+    `number`."""
     folder = tmp_path / "build/results"
     folder.mkdir(parents=True)
     write_part(folder / "a.parquet", [OLD])

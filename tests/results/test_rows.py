@@ -20,7 +20,7 @@ AROUND = {"host": "h", "cpu": "c", "protocol": "std-1", "run": "r"}
 
 @pytest.fixture
 def row(case_of, records, resolver_of):
-    """Return a function that returns the row of a compiled case with this verdict and these blocks."""
+    """Return a function that records a compiled case, a verdict and blocks, and returns the case's row."""
 
     def make(
         blocks=(),
@@ -205,9 +205,7 @@ RATES = {"f32": 9e9, "cache": 4e9, "cache_read": 6e9, "memory": 2e9, "memory_rea
     ],
 )
 def test_the_memory_ceiling_is_the_faster_rate_of_the_level_that_holds_the_data(rates, work, bytes_per_s):
-    """A level has a rate of reading, and a rate of reading and writing.
-
-    A cold case reads its inputs from memory."""
+    # A level has a rate of reading, and a rate of reading and writing. A cold case reads its inputs from memory.
     assert ceilings(rates, work, processor(TARGETS["llvm-cpu"], "avx2", 1000)) == (9e9, bytes_per_s)
 
 
@@ -222,7 +220,7 @@ def test_the_memory_ceiling_is_the_faster_rate_of_the_level_that_holds_the_data(
     ],
 )
 def test_multiply_adds_bound_only_types_without_a_faster_instruction(target, cpu_flags, bounded):
-    """Dot products, matrix instructions and packed halves are faster. gfx942 has MFMA for f32 and f64."""
+    # Dot products, matrix instructions and packed halves are faster. gfx942 has MFMA for f32 and f64.
     place = processor(TARGETS[target], cpu_flags, 2**20)
     types = {name: signature(f"{name},{name}->{'f64' if name == 'f64' else 'f32'}") for name in bounded}
     assert {name: compute_kind(types[name], place) for name in bounded} == bounded

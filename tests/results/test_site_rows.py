@@ -1,4 +1,4 @@
-"""Rows of sites are documented by their table, and are appended once to a folder of their own."""
+"""The rows of sites: the docs list all columns, and each row is appended once, to the folder `sites`."""
 
 from __future__ import annotations
 

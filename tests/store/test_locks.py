@@ -97,7 +97,7 @@ def test_nothing_runs_beside_a_block(
 
 @pytest.mark.parametrize("how", ["busy", "quiet"])
 def test_removed_lock_files_admit_no_second_holder(how: str, start: Start, tmp_path: Path) -> None:
-    """systemd removes a user's files in /dev/shm when the user logs out."""
+    # systemd removes a user's files in /dev/shm when the user logs out.
     one = start(how)
     assert one.is_in()
     for path in [*tmp_path.glob("shm/*"), *tmp_path.glob("store/locks/*")]:
@@ -188,7 +188,7 @@ def test_a_claim_has_the_pid_of_its_holder(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_is_closed_while_its_holders_are_read_is_no_error(monkeypatch):
-    """The wait may end, and close the lock, while the lock's holders are looked up."""
+    # The wait may end, and close the lock, while the lock's holders are looked up.
     monkeypatch.setattr(holders, "PATIENCE_S", 0.0)
     monkeypatch.setattr(holders, "_AGAIN_S", 0.0)
     looked, twice = [], threading.Event()

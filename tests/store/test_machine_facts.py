@@ -156,7 +156,9 @@ def test_the_directory_is_the_user_s_unless_a_variable_names_another(monkeypatch
 
 
 class Project:
-    """A project with a store, the user's cache, and a toolchain whose modules begin with `code`."""
+    """A stand-in for a project: its store, the user's cache and a toolchain.
+
+    The bytes of compiled modules begin with `code`."""
 
     def __init__(self, root, known, code, run):
         self.store, self.known, self.code, self.run, self.compiled = Store(root), known, code, run, 0

@@ -46,7 +46,7 @@ def test_a_directory_in_use_stays_and_that_of_a_killed_process_is_removed(user, 
 
 
 def test_a_directory_in_use_stays_where_its_process_is_not_visible(user, tmp_path):
-    """The sweep runs in its own process namespace, as in another container."""
+    # The sweep runs in its own process namespace, as in another container.
     _, path = user
     apart = ["unshare", "--pid", "--fork", "--mount-proc"]
     if subprocess.run([*apart, "true"], capture_output=True).returncode:
@@ -62,7 +62,7 @@ def test_a_program_that_is_started_does_not_hold_the_directory(tmp_path):
 
 
 def test_a_directory_that_is_removed_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    """The directory is removed once before it is opened, and once between its opening and its lock."""
+    # The directory is removed once before it is opened, and once between its opening and its lock.
     opened, made = scratch._opened, []
 
     def slowly(path):

@@ -1,4 +1,4 @@
-"""The product of the registries as cases; importing this file takes seconds."""
+"""Cases of all operations, tunings and targets in combination. Importing this file takes seconds."""
 
 from __future__ import annotations
 

@@ -82,8 +82,8 @@ def forked(words: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> For
 def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
     """Start this worker's server; return the socket for requests, and the server's process.
 
-    The server ends with this process. The server's streams are pipes, because forked processes inherit what Python
-    found out about the streams."""
+    The server ends with this process. Its standard output and error are pipes, as in the forked processes: Python
+    chooses the buffering of these streams when the server starts, and the forked processes inherit that choice."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         process = subprocess.Popen(

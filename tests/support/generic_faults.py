@@ -1,6 +1,6 @@
 """Plant errors that any operation may have, in the numpy reference and in the emitted MLIR.
 
-If verification reports the reference's wrong result, verification must also report that of the compiled body."""
+If verification reports an error in the reference, it must also report the same error in the compiled MLIR."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from dispatchflow.operations import Operation
 
 @dataclass(frozen=True)
 class Plant:
-    """An error that `operands` plants in the operands, and `body` in the text of the MLIR body.
+    """An error that can be planted in an operation's operands or in its MLIR body.
 
-    `name` is `kind` with the operand and the axis."""
+    `operands` returns operands with the error. `body` returns the text of a body with the error. `name` is `kind` with
+    the operand and the axis."""
 
     kind: str
     name: str

@@ -66,9 +66,10 @@ def _downloaded(state: Path) -> list[Path]:
 
 
 def _libraries(depends: str) -> list[str]:
-    """Return the packages `ROOTS` and all libraries that they need, except the C library.
+    """Return the packages `ROOTS` and the packages of all libraries that they need, without `libc6`.
 
-    The C library must match the system's loader, which is used here."""
+    `depends` is the output of `apt-cache depends`. The packages' C library is left out, because programs run with the
+    system's loader, and a C library must match its loader."""
     needs: dict[str, list[str]] = {}
     for line in depends.splitlines():
         if line[:1].isalpha():

@@ -1,4 +1,6 @@
-"""Remove the powers of two by which the recipe `exact` multiplies the lines of operands."""
+"""Undo the scaling of operands by the recipe `exact`, which multiplies each line by a power of two.
+
+A line is, for example, a row of A or a column of B in A·B."""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from dispatchflow.operations._range import powers, spans
 
 
 def unscaled(operation: Operation, operands: Sequence[Any]) -> list[Any]:
-    """Return the operands without the powers of two of their lines: floats in float64, integers in int64."""
+    """Return the operands as they are before `exact` multiplies lines by powers of two.
+
+    Floats are returned in float64, and integers in int64. Integers are never scaled."""
     found = []
     for operand, span, values in zip(operation.operands(), spans(operation), operands, strict=True):
         if not operand.type.element.is_float:

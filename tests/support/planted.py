@@ -1,4 +1,6 @@
-"""Check whether the recipes of an operation report a wrong kernel, a function of numpy arrays."""
+"""Check whether the recipes of an operation report a wrong kernel.
+
+A kernel is a Python function of numpy arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Kernel = Callable[..., Any]
 
 
 def is_reported(operation: Operation, kernel: Kernel) -> bool:
-    """Return whether a recipe reports the kernel; check that no recipe reports the reference."""
+    """Return whether verification finds the kernel wrong with at least one recipe.
+
+    Also check that verification accepts the reference with every recipe."""
     found = False
     for recipe in operation.recipes:
         operands, dtype = made(operation, recipe), dtype_of(operation.types.result)

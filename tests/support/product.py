@@ -63,9 +63,9 @@ def operation_of(
 
 
 def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
-    """Yield the values of all options: the defaults, then each other value of one option.
+    """Yield the options' values: first all defaults, then tuples in which one option has another value.
 
-    An option with a range of numbers has only one other value, the second number."""
+    Each option takes each of its other values. An option with a range of numbers takes only the second number."""
     yield (defaults := tuple(option.default for option in cls.options.values()))
     for i, option in enumerate(cls.options.values()):
         for value in option.values[1:2] if isinstance(option.values, range) else option.values[1:]:
@@ -77,8 +77,9 @@ def everything(
 ) -> Iterator[tuple[tuple[object, ...], Case]]:
     """Yield every combination of the registries as (choices, case).
 
-    The choices are the operation, type, layout, values of options, tuning, target and shape. Options other than the
-    defaults come with the default layout and tuning. For an operation's first type, one of the two may differ.
+    The choices are the operation, type, layout, values of options, tuning, target and shape. With the default options,
+    all layouts are combined with all tunings. With other options, layout and tuning are the defaults; for an
+    operation's first type, one of these two may differ.
 
     Args:
         targets: the targets of the cases.

@@ -1,6 +1,7 @@
 """Run programs for tests of processes, in a directory with an odd name.
 
-Test files import this pytest plugin too. The word PYTEST_DONT_REWRITE avoids a warning about an imported module."""
+Test files import this pytest plugin as an ordinary module too, and pytest would warn about that. The word
+PYTEST_DONT_REWRITE in this docstring turns the warning off."""
 
 import sys
 from pathlib import Path

@@ -175,7 +175,7 @@ def within(path: str, folders: Iterable[str]) -> bool:
 
 
 def print_counts(found: list[Hit]) -> None:
-    """Print the number of hits of each folder, such as `dispatchflow/store`, by rule."""
+    """Print the number of hits in each folder, such as `dispatchflow/store`: the total and by rule."""
     rooms = defaultdict[str, list[str]](list)
     for hit in found:
         rooms["/".join(hit.path.split("/")[:2])].append(hit.rule.partition(" (")[0])

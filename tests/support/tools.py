@@ -96,9 +96,10 @@ def _package(name: str) -> Path:
 
 
 def toolchain(folder: Path, **scripts: str) -> str:
-    """Return a PYTHONPATH with the real compiler and runtime, in which some tools are shell scripts.
+    """Return a PYTHONPATH with the real compiler and runtime, but with shell scripts for some tools.
 
-    An argument `iree_run_module="…"` is the text of the script for this tool, in which `$real` is the real tool."""
+    `iree_run_module="…"` replaces `iree-run-module` by a script with this text. In the script, `$real` is the path of
+    the real tool."""
     for real, within in ((compiler_folder(), "iree/compiler/_mlir_libs"), (runtime_folder(), "iree/_runtime_libs")):
         linked = folder / within
         linked.mkdir(parents=True)
@@ -118,7 +119,9 @@ def write_script(path: Path, text: str) -> None:
 
 
 def rightless() -> list[str]:
-    """Return the words before a command that make file permissions apply to the command even as root."""
+    """Return a prefix for a command, with which file permissions apply even if the user is root.
+
+    The prefix is empty for other users."""
     if os.geteuid():
         return []
     if shutil.which("setpriv") is None:

@@ -28,10 +28,10 @@ SHAPES = {
 
 
 def variants(cls: type[Operation]) -> Iterator[Operation]:
-    """Yield variants of an operation with all its types, layouts and values of options.
+    """Yield small variants of an operation that together use all its types, layouts and option values.
 
-    At most one option differs from its default; with the first type, at most two. From a range of numbers, only the
-    default and the first two numbers are used."""
+    In each variant, at most one option differs from its default. Variants with the operation's first type may have two
+    such options. If an option's values are a range of numbers, only the default and the first two numbers are used."""
     sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
     values = [
         dict.fromkeys((option.default, *option.values[:2])) if isinstance(option.values, range) else option.values
@@ -59,9 +59,10 @@ def by_name(name: str) -> list[Operation]:
 
 
 def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
-    """Return the verdicts, as words, on `result` for all recipes.
+    """Return the words of all verdicts that the recipes give on a kernel's results.
 
-    `result` is a function of operands in float64 or int64. It returns None if the operation cannot have the error."""
+    `result` stands for the kernel, usually one with a certain error. It takes operands in float64 or int64 and returns
+    the result, or None if the operation cannot have this error. There are then no verdicts."""
     return set(_words(operation, result))
 
 

@@ -27,7 +27,8 @@ def positions(n: int) -> list[int]:
 def weights(n: int) -> Iterator[tuple[str, Any]]:
     """Yield (description, weights of `n` terms); one term has a wrong weight.
 
-    Each of `positions` occurs with each of `WEIGHTS`; from 4096 terms on, with one of `WEIGHTS`."""
+    The wrong term is at each of `positions(n)` in turn. If `n` is below 4096, each position gets each wrong weight in
+    `WEIGHTS`; otherwise each position gets one of them."""
     for i, position in enumerate(positions(n)):
         for word, factor in WEIGHTS.items() if n < 4096 else [[*WEIGHTS.items()][i % 3]]:
             weight = np.ones(n)

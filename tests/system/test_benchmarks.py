@@ -16,7 +16,7 @@ def test_seconds_inside_tools_are_counted_once():
 
 @pytest.mark.iree
 def test_benchmarks_print_a_line_for_each_part():
-    """The benchmark `noop` itself asserts that dispatchflow and ninja have no work to do."""
+    # The benchmark `noop` itself asserts that dispatchflow and ninja have no work to do.
     words = [
         "--only",
         "noop",

@@ -1,4 +1,4 @@
-"""The command `dispatchflow`, and the `doit` that the tests fork, behave as `doit` does."""
+"""The command `dispatchflow` behaves as `doit` does, and so does a `doit` forked by the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Controls judge runtimes whose tools are scripts: an equal, a slower, a broken and a wrong runtime."""
+"""Controls compare an old and a new runtime. The new one is equally fast, slower, broken or wrong.
+
+The benchmark tool of each runtime is a script."""
 
 from __future__ import annotations
 
@@ -27,9 +29,10 @@ BROKEN = '[ "$1" = --help ] && exec "$real" --help; echo no such device >&2; exi
 
 
 def environment(folder: Path, script: str) -> str:
-    """Return `iree=…` for the installed compiler and a runtime with the benchmark tool `script`.
+    """Return a word `iree=…` that selects a copy of the installed toolchain with a changed runtime.
 
-    The runtime has another digest."""
+    The runtime's benchmark tool is the shell script `script`. Therefore the digest of the runtime differs from that of
+    the installed runtime."""
     toolchain(folder, iree_benchmark_module=script)
     return f"iree={folder}"
 
@@ -41,7 +44,7 @@ def judgements(project: Project) -> list[dict[str, Any]]:
 def test_an_equally_fast_runtime_is_judged_unchanged_and_nothing_is_measured_again(
     made: Project, tmp_path: Path
 ) -> None:
-    """Load may make an equal runtime look slower or faster, so one of three tries must succeed."""
+    # Load may make an equal runtime look slower or faster, so one of three tries must succeed.
     for number in range(3):
         if _judged_as_fast(made.copy(tmp_path / f"project{number}"), tmp_path / f"tools{number}"):
             return
@@ -49,7 +52,9 @@ def test_an_equally_fast_runtime_is_judged_unchanged_and_nothing_is_measured_aga
 
 
 def _judged_as_fast(copied: Project, tools: Path) -> bool:
-    """Return False if the judgement is `moved`; otherwise check what follows and return True."""
+    """Let two runs judge an equally fast runtime. Return False if the judgement is `moved`.
+
+    After any other judgement, assert that no case is measured again, and return True."""
     words = ("protocol=fast", f"profile:{NAME}", environment(tools, SAME))
     rows = copied.rows()
     planned = copied.doit("plan", *words)
@@ -130,7 +135,7 @@ def test_a_runtime_that_cannot_run_a_control_is_judged_as_moved(copied: Project,
 
 
 def test_controls_are_verified_before_they_are_measured(copied: Project, tmp_path: Path) -> None:
-    """The old runtime's verdicts say nothing about a wrong runtime that is as fast."""
+    # The old runtime's verdicts say nothing about a wrong runtime that is as fast.
     case, words = f"profile:{NAME}", ("protocol=fast",)
     toolchain(tmp_path / "bad", iree_run_module='[ "$1" = --help ] && exec "$real" --help; exit 7')
     before = copied.counts()
@@ -147,7 +152,7 @@ def test_controls_are_verified_before_they_are_measured(copied: Project, tmp_pat
 
 
 def test_each_measured_case_is_verified_by_the_runtime_that_measures_it(copied: Project, tmp_path: Path) -> None:
-    """Only one size gets wrong results, so controls of other sizes do not show the error."""
+    # Only one size gets wrong results, so controls of other sizes do not show the error.
     spoiling = """"$real" "$@"; code=$?
 case " $* " in *" --input=24x"*) for word in "$@"; do case "$word" in --output=@*)
   printf '\\177\\177\\177\\177' | dd of="${word#--output=@}" bs=1 count=4 conv=notrunc 2>/dev/null;;

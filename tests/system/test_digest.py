@@ -81,7 +81,7 @@ def test_the_product_compiles_to_the_same_digest(study: Study, workspace: Worksp
 
 @pytest.mark.slow
 def test_the_code_of_two_releases_is_equal_or_an_executable_differs(tmp_path: Path) -> None:
-    """The named CPU makes the result the same on every machine."""
+    # The named CPU makes the result the same on every machine.
     store = Store(tmp_path / "store")
     old, new = Study(store, "3.12.0"), Study(store, "3.13.0")
     old.host = new.host = HostCpu("x86-64-v3", "+avx,+avx2,+fma")

@@ -129,7 +129,7 @@ def test_a_case_taken_away_and_brought_back_is_not_made_again(copied: Project) -
 
 
 def test_equal_code_is_verified_and_measured_once(copied: Project) -> None:
-    """The distribution tiles are larger than the matrix, so the two tunings give the same code."""
+    # The distribution tiles are larger than the matrix, so the two tunings give the same code.
     names = [f"double_tiling_{tile}x{tile}_4x16x1" for tile in (64, 128)]
     (copied.root / "specs/a.toml").write_text(sweep(tuning=names))
 
@@ -202,7 +202,7 @@ def test_a_skip_is_shown_with_its_reason(made: Project) -> None:
 
 
 def test_an_idle_run_is_quick(made: Project) -> None:
-    """The limit is exceeded only if a compiler or a benchmark runs."""
+    # The limit is exceeded only if a compiler or a benchmark runs.
     began = time.monotonic()
 
     assert "up to date" in made.doit("protocol=fast").out

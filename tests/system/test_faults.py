@@ -201,7 +201,7 @@ def test_measurements_are_alone_and_nothing_is_made_twice(
 
 
 def test_compiles_of_two_invocations_do_run_at_the_same_time(copied: Project, tmp_path: Path) -> None:
-    """The previous test would also pass if a lock prevented all parallel work."""
+    # The previous test would also pass if a lock prevented all parallel work.
     tools = logged_tools(tmp_path / "tools", tmp_path / "log")
     copied.add(sweep(m=list(range(2, 10))))
     assert copied.doit("plan", **tools).code == 0

@@ -230,7 +230,7 @@ def test_facts_of_a_new_toolchain_are_never_recorded_truncated(
 
 
 def test_a_tool_that_fills_the_disk_is_no_failed_case(disk: Path, copied: Project, tmp_path: Path) -> None:
-    """The failure is not recorded, although the disk has space again when the tool's files are gone."""
+    # The failure is not recorded, although the disk has space again when the tool's files are gone.
     on(disk, copied)
     copied.add(sweep(m=20))
     once = f'[ -e {tmp_path}/mended ] || {{ /bin/cat /dev/zero > much; exit 1; }}\nexec $real "$@"'
@@ -251,7 +251,7 @@ def test_a_tool_that_fills_the_disk_is_no_failed_case(disk: Path, copied: Projec
 
 
 def test_without_room_for_an_object_nothing_is_recorded(copied: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The record is not written even if the database still has space for it."""
+    # The record is not written even if the database still has space for it.
     copied.add(sweep(m=20))
     workspace = Workspace(copied.root, {})
     case = next(case for case in workspace.plan.cases if case.operation.sizes[0] == 20)

@@ -218,7 +218,7 @@ ASKED = [(signal.SIGINT, "iree_compile"), (signal.SIGTERM, "iree_benchmark_modul
 
 @pytest.mark.parametrize(("kind", "tool"), KILLED + ASKED)
 def test_no_tool_outlives_its_run(kind: signal.Signals, tool: str, copied: Project, tmp_path: Path) -> None:
-    """The tool's own child processes are ended too."""
+    # The tool's own child processes are ended too.
     tools = {"PYTHONPATH": toolchain(tmp_path / "tools", **{tool: HANGS})}
     copied.add(sweep(m=20))
     process = copied.start("-n", "2", "protocol=fast", "profile:*_20x*", **tools)
@@ -252,7 +252,7 @@ def test_a_run_that_waits_for_a_stopped_process_names_it(copied: Project, tmp_pa
 
 
 def test_a_stopped_run_does_not_keep_the_next_one_waiting(copied: Project) -> None:
-    """The killed run was measuring and held the machine's lock."""
+    # The killed run was measuring and held the machine's lock.
     process = copied.start("protocol=fast", "remeasure=yes", f"profile:{NAME}")
     assert wait_until(lambda: any("iree-benchmark-module" in words for words in processes_in(copied.root)))
     kill(process)

@@ -107,7 +107,7 @@ def test_a_store_may_have_an_odd_name(name: str, copied: Project, tmp_path: Path
 
 
 def test_a_toolchain_may_be_in_a_folder_with_an_odd_name(copied: Project, tmp_path: Path) -> None:
-    """IREE 3.13 passes the paths of its linker and of the linker's files to a shell without quoting them."""
+    # IREE 3.13 passes the paths of its linker and of the linker's files to a shell without quoting them.
     folder, log = tmp_path / f"-it's a @ {ODD}\n", tmp_path / "linked"
     toolchain(folder)
     words = ("protocol=fast", "iree=../" + folder.name)

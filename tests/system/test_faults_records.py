@@ -52,7 +52,7 @@ def harm(project: Project, change: Callable[[bytes], bytes]) -> None:
 
 @pytest.mark.parametrize("name", HARMS)
 def test_damaged_records_are_reported_by_every_command(name: str, copied: Project) -> None:
-    """Damage in the middle of the file is found only when a page is read, not when the file is opened."""
+    # Damage in the middle of the file is found only when a page is read, not when the file is opened.
     harm(copied, HARMS[name])
 
     told = [copied.doit("protocol=fast", "remeasure=yes")]
@@ -127,7 +127,7 @@ def test_records_locked_by_another_programs_transaction_are_reported(
 def test_records_locked_exclusively_by_another_program_are_reported(
     copied: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run on a full disk locks the records in this way."""
+    # A run on a full disk locks the records in this way.
     monkeypatch.setattr("dispatchflow.store.database._PATIENCE_S", 0.1)
     file = copied.store / "records.sqlite"
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
@@ -144,7 +144,7 @@ def test_records_locked_exclusively_by_another_program_are_reported(
 
 
 def test_the_last_recorded_row_counts_as_newest_after_the_clock_was_set_back(copied: Project) -> None:
-    """Records and rows get a time one year later, as if the clock had been set back since."""
+    # Records and rows get a time one year later, as if the clock had been set back since.
     year = 365 * 86400
     copied.write(f"update record set at = at + {year}", f"update measurement set at = at + {year}")
     for (content,) in copied.query("select content from row"):

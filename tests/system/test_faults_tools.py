@@ -90,7 +90,7 @@ def test_a_tool_that_eats_memory_is_ended_at_the_limit_and_the_others_go_on(
 
 
 def test_the_real_tools_run_within_a_small_memory_limit_and_fail_with_a_reason_below_it(project: Project) -> None:
-    """The limit counts memory that the tools write to, not the code that the tools map."""
+    # The limit counts memory that the tools write to, not the code that the tools map.
     outcome = project.doit("memory_limit=16MiB", f"profile:{NEW}", "protocol=fast")
     assert outcome.code == 1
     assert "compile failed: ran out of memory at memory_limit=16MiB" in outcome.out
@@ -100,7 +100,7 @@ def test_the_real_tools_run_within_a_small_memory_limit_and_fail_with_a_reason_b
 
 
 def test_a_compile_that_failed_under_a_memory_limit_names_it_and_is_retried_above_it(project: Project) -> None:
-    """Under the limits, the compiler dies by a signal, cannot map a library, or cannot start its linker."""
+    # Under the limits, the compiler dies by a signal, cannot map a library, or cannot start its linker.
     for limit in ("1KiB", "1MiB", "20MiB"):
         outcome = project.doit(f"memory_limit={limit}", f"compile:{NEW}")
         assert outcome.code == 1, str(outcome)
@@ -138,7 +138,7 @@ def test_a_failed_measurement_hides_no_complete_one(project: Project) -> None:
 def test_a_tool_that_the_system_killed_is_tried_again_by_the_next_run(
     tool: str, project: Project, tmp_path: Path
 ) -> None:
-    """The kernel sends SIGKILL to a process when memory runs out."""
+    # The kernel sends SIGKILL to a process when memory runs out.
     ours = 'case "$*" in *benchmark*) case "$*" in *20x16xf32*) ;; *) exec $real "$@";; esac;; esac\n'
     once = f'{ours}if [ ! -e {tmp_path}/killed ]; then : > {tmp_path}/killed; kill -KILL $$; fi\nexec $real "$@"'
     given = tools(tmp_path, **{tool: ASKED + once})
@@ -193,7 +193,7 @@ def test_a_benchmark_that_misbehaves_fails_its_case_and_no_other(project: Projec
 
 
 def test_the_embedded_linker_of_the_environment_does_not_reach_the_compiler(project: Project) -> None:
-    """The compiler would write an empty executable with /bin/true as its linker, and exit with 0."""
+    # The compiler would write an empty executable with /bin/true as its linker, and exit with 0.
     outcome = project.doit("protocol=fast", f"profile:{NEW}", IREE_LLVM_EMBEDDED_LINKER_PATH="/bin/true")
 
     assert outcome.code == 0, str(outcome)
@@ -245,7 +245,7 @@ def test_nothing_of_a_tool_is_left_when_the_run_is_killed(project: Project, tmp_
 
 
 def test_a_number_of_calls_that_was_found_on_a_slower_machine_fails_no_case(project: Project, tmp_path: Path) -> None:
-    """The script reports too little time for this number of calls, as on a faster machine."""
+    # The script reports too little time for this number of calls, as on a faster machine.
     script = (
         f'{ASKED}for word in "$@"; do\n'
         f'case "$word" in --benchmark_min_time=*) echo "$word" >> {tmp_path}/lengths;; esac\n'

@@ -22,15 +22,16 @@ def on(cpu: str) -> str:
 
 
 def compiling_on(cpu: str) -> str:
-    """Return a compiler that is emulated on `cpu` only for the target CPU `host`.
+    """Return a script that runs the compiler on an emulated `cpu` if the target CPU is `host`.
 
-    For a named CPU, the compiler gives the same code on every machine, but emulation takes 25 times as long."""
+    For other target CPUs, the script runs the compiler without emulation. The code is then the same on every machine,
+    and emulation takes 25 times as long."""
     return f'case "$*" in *host*) {on(cpu)};; esac\nexec "$real" "$@"'
 
 
 @pytest.mark.parametrize("tuning", ["default", "data_tiling"])
 def test_a_machine_that_hides_avx_512_gets_code_that_runs_on_it(tuning, tmp_path):
-    """IREE 3.13 itself fails here for the CPU `host`: AVX-512 code dies, bf16 and i8 do not compile."""
+    # IREE 3.13 itself fails here for the CPU `host`: AVX-512 code dies, bf16 and i8 do not compile.
     cpu = "Skylake-Server"
     path = toolchain(tmp_path / "tools", iree_compile=compiling_on(cpu), iree_run_module=on(cpu))
     project = Project.make(tmp_path / "p", sweep(dtype=["f32", "bf16", "i8"], tuning=tuning))

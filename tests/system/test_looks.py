@@ -105,7 +105,7 @@ def test_explain_shows_that_the_store_has_everything_if_nothing_would_run(copied
 
 
 def test_a_changed_environment_is_explained_and_compiles_again_but_measures_nothing(copied: Project) -> None:
-    """The new compile gives the same code, so no later stage runs (early cutoff)."""
+    # The new compile gives the same code, so no later stage runs (early cutoff).
     (copied.root / "libraries").mkdir()
     changed = {"LD_LIBRARY_PATH": str(copied.root / "libraries")}
 

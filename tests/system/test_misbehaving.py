@@ -73,7 +73,7 @@ def test_a_module_that_does_not_run_leaves_a_reason(fault: str, squares: Workspa
 
 
 def test_one_module_that_does_not_run_does_not_stop_the_others(squares: Workspace, tmp_path: Path) -> None:
-    """The script kills itself if an operand is f64, and runs the real tool otherwise."""
+    # The script kills itself if an operand is f64, and runs the real tool otherwise.
     real = runtime_folder() / "iree-run-module"
     script = f'case "$*" in *xf64*) kill -SEGV $$;; esac\nexec {real} "$@"'
     workspace = with_runtime(squares, tmp_path / "runtime", script)

@@ -111,7 +111,7 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 
 def test_a_reference_is_compiled_with_the_demotion_of_its_case(tmp_path):
-    """IREE 3.13 does not lower f64 for vmvx, so the reference compiles only with the demotion to f32."""
+    # IREE 3.13 does not lower f64 for vmvx, so the reference compiles only with the demotion to f32.
     project = Project.make(tmp_path)
     (tmp_path / "epsilon.mlir").write_text(EPSILON)
     words = ("verify", "file=epsilon.mlir", "reference=vmvx", "threads=1")

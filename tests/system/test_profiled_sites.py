@@ -147,9 +147,8 @@ def test_a_program_with_dynamic_sizes_has_the_times_of_its_sites(device, tmp_pat
 @pytest.mark.parametrize("first", [700, 5000])
 @pytest.mark.parametrize("name", ["local-sync", "local-task"])
 def test_more_dispatches_of_one_call_than_the_ring_holds_with_nothing_dropped(name, first, tmp_path):
-    """The runtime's ring buffer holds 4,096 records, and a dispatch has five.
-
-    On a busy machine, fewer dispatches are more often recorded completely."""
+    # The runtime's ring buffer holds 4,096 records, and a dispatch has five. On a busy machine, fewer dispatches are
+    # more often recorded completely.
     folder = compiled(two_loops(4), name, tmp_path)
     inputs = ["4x4xf32=0.01", f"{first}", "300"]
     assert profiled(folder, name, inputs, calls=1)[0].dropped > 0

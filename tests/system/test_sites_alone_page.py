@@ -17,7 +17,9 @@ SITES = 10
 
 
 def program() -> str:
-    """Return ten products in a chain; different added numbers make the sites differ."""
+    """Return a module with a chain of ten products.
+
+    A different number is added to each product. Otherwise their sites would be equal."""
     lines = [
         f"""
   %m{i} = linalg.matmul ins(%x{i - 1}, %w : tensor<4x8xf32>, tensor<8x8xf32>) outs(%f : tensor<4x8xf32>) -> tensor<4x8xf32>

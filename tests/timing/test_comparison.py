@@ -52,7 +52,7 @@ Noise = Callable[[random.Random], Iterator[float]]
 def rounds(noise: Noise, count: int, effect: float, lot: random.Random) -> tuple[list[float], list[float]]:
     """Return the block times of (baseline, candidate); the candidate is slower by the fraction `effect`.
 
-    In each of the `count` rounds, a random one of the two runs first."""
+    In each of the `count` rounds, it is random whether the baseline or the candidate runs first."""
     factors, baseline, candidate = noise(lot), list[float](), list[float]()
     for _ in range(count):
         pair = [next(factors), next(factors)]
@@ -171,6 +171,6 @@ def test_separate_series_differ_if_their_intervals_do_by_more_than_the_floor(old
 
 
 def test_change_is_shown_with_its_interval_even_if_asymmetric():
-    """Half of the width on both sides would wrongly seem to exclude 0 %."""
+    # Half of the width on both sides would wrongly seem to exclude 0 %.
     assert Comparison(1.249, 0.95, 1.499, 10, "undecided").change == "+24.9%, between -5.0% and +49.9%"
     assert Comparison(0.9, None, None, 3, "undecided").change == "-10.0%"

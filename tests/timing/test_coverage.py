@@ -15,7 +15,7 @@ from dispatchflow.timing.protocols import PROTOCOLS
 @pytest.mark.parametrize("protocol", ["std", pytest.param("fast", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_another_session_s_median_is_inside_in_nine_of_ten_of_the_nominal_cases(model, protocol):
-    """The limit is 85.5 % minus 1.5 standard errors of 300 machines."""
+    # The limit is 85.5 % minus 1.5 standard errors of 300 machines.
     found = coverage(model, PROTOCOLS[protocol], machines=300, sessions=12)
     assert found["±"] >= 0.825, found
     assert found["anchored"] >= 0.825, found
@@ -58,7 +58,7 @@ def test_next_run_is_the_one_that_follows_and_not_the_next_one_that_states_an_in
 
 
 def test_each_run_has_a_copy_of_what_the_runs_before_it_left(tmp_path, monkeypatch):
-    """A case's sensitivity is learned from the measurements that earlier runs left in the store."""
+    # A case's sensitivity is learned from the measurements that earlier runs left in the store.
     seen, files = [], []
 
     def run(argv, project):

@@ -34,7 +34,9 @@ HELD, MOVED = judgement(), judgement(control(), control(1.5, "b"), control())
 
 @pytest.fixture
 def measured(case_of, records, resolver_of):
-    """Return a function that records a case as compiled, verified, and measured by these runtimes."""
+    """Return a function that adds the records of a compiled and verified case, and returns the case.
+
+    For each runtime digest in its arguments, the function also adds a measurement with this runtime."""
 
     def make(*runtimes_, m=4, ns=100.0, status="measured", **words):
         case, resolver = case_of(threads=1, m=m, **words), resolver_of()

@@ -73,7 +73,7 @@ def test_present_run_is_learned_from_and_compared_with_the_case_s_level():
 
 
 def left(apart: list[float], y: list[float], sensitivity: list[float]) -> float:
-    """Return the standard deviation of the errors of predicting each `y` from the runs before it."""
+    """Return the standard deviation of the errors if each `y` is predicted from the runs before it."""
     remains = []
     for i in range(1, len(y)):
         remains.append(y[i] - mean(y[:i]) - sensitivity[i] * (apart[i] - mean(apart[:i])))

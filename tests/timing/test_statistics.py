@@ -105,7 +105,7 @@ def test_case_is_noisy_where_its_interval_is_wider_than_the_limit():
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.id)
 def test_every_protocol_has_little_more_than_the_wanted_confidence(protocol):
-    """Each number of blocks is the smallest at which intervals of its rank have 95 % confidence."""
+    # Each number of blocks is the smallest at which intervals of its rank have 95 % confidence.
     rank = interval_rank(protocol.blocks)
     assert rank > interval_rank(protocol.blocks - 1)
     assert 0.95 <= coverage(protocol.blocks, rank) < 0.966
@@ -122,7 +122,7 @@ def series(rho: float, count: int, number: int, seed: int = 7) -> np.ndarray:
 
 @pytest.mark.parametrize(("rho", "held"), [(0.0, 0.95), (0.5, 0.88), (0.9, 0.68)])
 def test_interval_is_wider_if_successive_blocks_correlate(rho, held):
-    """Without the widening, only 83 % and 44 % of the intervals of correlated blocks contain the median."""
+    # Without the widening, only 83 % and 44 % of the intervals of correlated blocks contain the median.
     found = [summary(blocks) for blocks in series(rho, 15, 4000).tolist()]
     assert np.mean([s.ci_low_ns <= 100 <= s.ci_high_ns for s in found]) >= held
 

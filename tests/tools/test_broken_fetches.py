@@ -1,4 +1,6 @@
-"""A failed or killed download of a release leaves no files, and two at once download it once."""
+"""A failed or killed download of a release leaves no files.
+
+If two processes fetch the same release at once, only one downloads it."""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ def test_a_full_disk_while_unpacking_is_an_error_and_leaves_nothing(
 def test_a_full_disk_while_fetching_is_reported_as_a_full_disk(
     index: Index, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pip names the full disk only in a traceback, not in its `ERROR:` lines."""
+    # pip names the full disk only in a traceback, not in its `ERROR:` lines.
     pip = "import sys\nsys.stderr.write('ERROR: Exception:\\nOSError: [Errno 28] No space left on device\\n')\nsys.exit(2)\n"
     write_script(store.root / "python", f'exec {sys.executable} -c "{pip}"')
     monkeypatch.setattr(sys, "executable", os.fspath(store.root / "python"))

@@ -201,7 +201,7 @@ def test_program_runs_on_the_given_cpus(folder):
 
 
 def test_threads_run_programs_in_parallel(tmp_path):
-    """Each program waits for the other two, so programs that ran one after another would never end."""
+    # Each program waits for the other two, so programs that ran one after another would never end.
     codes: dict[int, int] = {}
 
     def work(number: int) -> None:

@@ -139,7 +139,7 @@ def test_doit_lists_and_removes_toolchains(index: Index, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_a_real_release_is_fetched_used_offline_and_removed(tmp_path: Path) -> None:
-    """The test needs the network and downloads 350 MB."""
+    # The test needs the network and downloads 350 MB.
     project = Project.make(tmp_path / "project", sweep(target="vmvx", m=8))
 
     first = project.doit("verify", "iree=3.12.0")

@@ -72,7 +72,7 @@ def test_newest_python_with_iree_in_an_environment_is_taken(order, store, tmp_pa
     ],
 )
 def test_a_build_tree_may_report_less_than_a_release(says, version, revision, store, tmp_path):
-    """IREE's build embeds its version and revision only if it is configured to."""
+    # IREE's build embeds its version and revision only if it is configured to.
     printed = f"echo IREE \\(https://iree.dev\\): && echo '  ' IREE compiler version {says} && echo '  ' LLVM version 24.0.0git"
     (tmp_path / "build/tools").mkdir(parents=True)
     write_script(tmp_path / "build/tools/iree-compile", STARTS + printed)

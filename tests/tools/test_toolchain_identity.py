@@ -87,7 +87,7 @@ def test_a_rebuilt_compiler_is_another_toolchain_however_it_is_reached(
 
 
 def test_libraries_that_a_runpath_names_are_part_of_the_identity(tree: Path, store: Store, tmp_path: Path) -> None:
-    """Here the script's `LD_LIBRARY_PATH` names the folder of the compiler's library."""
+    # Here the script's `LD_LIBRARY_PATH` names the folder of the compiler's library.
     (tmp_path / "built" / "tools").mkdir(parents=True)
     for name in TOOLS:
         (tmp_path / "built/tools" / name).symlink_to(tree / "tools" / name)
@@ -106,7 +106,7 @@ def test_libraries_that_a_runpath_names_are_part_of_the_identity(tree: Path, sto
 
 
 def test_the_linker_is_that_of_the_compiler_that_a_script_starts(tree: Path, store: Store, tmp_path: Path) -> None:
-    """The compiler looks for `iree-lld` beside itself, not beside the script that starts it."""
+    # The compiler looks for `iree-lld` beside itself, not beside the script that starts it.
     shutil.copytree(tree / "tools", tmp_path / "real/lib", copy_function=os.link)
     (tmp_path / "by/tools").mkdir(parents=True)
     links(tree, tmp_path / "by/tools")
@@ -156,7 +156,7 @@ def test_a_link_that_a_script_starts_may_name_another_file(tool: str, tree: Path
 
 
 def test_a_link_to_a_library_may_name_another_file(tree: Path, store: Store, tmp_path: Path) -> None:
-    """The compiler loads the library beside itself, here a link, not the library beside the script."""
+    # The compiler loads the library beside itself, here a link, not the library beside the script.
     (tmp_path / "by/tools").mkdir(parents=True)
     links(tree, tmp_path / "by/tools")
     shutil.copytree(tree / "tools", tmp_path / "farm", copy_function=os.link)

@@ -32,7 +32,7 @@ done.set()
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this kernel counts no waits")
 @pytest.mark.parametrize("count", [1, 2])
 def test_time_that_a_neighbour_had_one_of_its_cpus_is_reported(folder, count):
-    """A thread that shares its CPU with a busy loop waits half of the time: steady but wrong times."""
+    # A thread that shares its CPU with a busy loop waits half of the time: steady but wrong times.
     cpus = sorted(os.sched_getaffinity(0))[-count:]
     if len(cpus) < count:
         pytest.skip("one CPU")
@@ -53,7 +53,7 @@ def test_sleeping_is_no_wait_for_a_cpu_and_waits_are_reported_on_request_only(fo
 
 @pytest.mark.parametrize(("others_ran_s", "waited_s"), [(0.0, 0.0), (0.06, 0.06 - 0.01 * (1 + 2**0.5)), (9.0, 0.05)])
 def test_threads_of_one_tool_that_wait_for_each_other_are_not_disturbed(monkeypatch, others_ran_s, waited_s):
-    """The threads of a task system are woken by each other thousands of times, on the same CPUs."""
+    # The threads of a task system are woken by each other thousands of times, on the same CPUs.
     idle_s, now_s = iter([100.0, 100.1 - others_ran_s / 2]), iter([5.0, 5.1])
     monkeypatch.setattr(_launcher._Waits, "_idle_s", lambda waits: next(idle_s))
     monkeypatch.setattr(_launcher.time, "monotonic", lambda: next(now_s))

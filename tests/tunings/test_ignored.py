@@ -71,7 +71,7 @@ def test_a_configuration_that_the_compiler_ignores_is_a_failure(
 def test_a_convolution_of_one_image_keeps_its_configuration_in_a_region_only(
     in_region: bool, squares: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a `flow.dispatch.region`, the compiler replaces the op and loses its configuration."""
+    # Without a `flow.dispatch.region`, the compiler replaces the op and loses its configuration.
     family = TUNINGS["conv_tile_and_decompose"]
     right, tuning = family.lowering, family.expand({})[0]
     monkeypatch.setattr(family, "lowering", lambda *given: replace_struct(right(*given), region=in_region))
@@ -106,7 +106,7 @@ def test_a_flag_that_did_nothing_is_a_failure(name: str, squares: Workspace, mon
     ids=lambda operation: operation.name,
 )
 def test_an_epilogue_that_became_a_dispatch_of_its_own_is_a_failure(operation: Operation, squares: Workspace) -> None:
-    """IREE 3.13 does not fuse the epilogue of a result with one element."""
+    # IREE 3.13 does not fuse the epilogue of a result with one element.
     case = Case(Dispatch(operation, DEFAULT), TARGETS["llvm-cpu"], 1)
 
     compiled = squares.executor.compile(case)

@@ -149,7 +149,7 @@ def test_an_instruction_that_is_listed_and_not_compiled_is_a_known_failure(works
 
 @pytest.mark.iree
 def test_more_stages_than_have_an_effect_are_compiled_to_the_same_code(workspace):
-    """IREE generates the same code for four stages as for three, but other code for two."""
+    # IREE generates the same code for four stages as for three, but other code for two.
     operation, digests = OPERATIONS["matmul"].make((64, 64, 96), "f16_f32"), []
     for n in (2, 3, 4):
         tuning = TUNINGS["tile_and_fuse"].parse(f"tile_and_fuse_64x64x32_2x2_stages_{n}_{AMD['mma']}")
@@ -225,7 +225,7 @@ def test_a_case_with_tensor_core_tiles_compiles_or_is_a_known_failure(family, ti
     "target", [target for target in TARGETS.values() if target.gpu], ids=lambda target: target.name
 )
 def test_instructions_of_the_table_are_the_compiler_s(target, workspace):
-    """The table omits blocked, FNUZ and mixed instructions."""
+    # The table omits blocked, FNUZ and mixed instructions.
     argv = [workspace.resolver.toolchain.compiler, "-", *target.flags, "--compile-to=executable-targets"]
     text = Dispatch(OPERATIONS["elementwise"].make((4, 4)), TUNINGS["default"].parse("default")).module()
     made = subprocess.run(argv, input=text, capture_output=True, text=True, check=True).stdout
@@ -236,7 +236,7 @@ def test_instructions_of_the_table_are_the_compiler_s(target, workspace):
 
 @pytest.mark.iree
 def test_a_workgroup_size_that_the_compiler_did_not_apply_is_reported(workspace, monkeypatch):
-    """The module requests 128 threads, but the check expects 64."""
+    # The module requests 128 threads, but the check expects 64.
     family = TUNINGS["tile_and_fuse"]
     tuning = family.parse(f"tile_and_fuse_64x64x32_2x2_{NV}")
     monkeypatch.setattr(family, "_translation", "workgroup_size = [64, 1, 1] subgroup_size = 32")

@@ -156,7 +156,7 @@ def test_spec_that_no_pipeline_reads_is_a_skip_with_the_tuning_that_is_read(rele
 @pytest.mark.iree
 @pytest.mark.parametrize("target", ["llvm-cpu-x86-64-v3", "vmvx", "vulkan", "metal", "cuda-sm_80", "rocm-gfx942"])
 def test_a_tuning_spec_is_read_by_targets_that_do_not_skip_it_and_a_library_by_all(target, tmp_path):
-    """GPU targets cannot compile a file for CPUs, but the error shows whether the compiler read the file."""
+    # GPU targets cannot compile a file for CPUs, but the error shows whether the compiler read the file.
     FILES["any.mlir"] = SPEC.replace('["linalg.matmul"]', '["linalg.matmul", "linalg.generic"]')
     FILES["any-library.mlir"] = FILES["any.mlir"].replace("@main", "@__kernel_config")
     workspace = Workspace(tmp_path, {})

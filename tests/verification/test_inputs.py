@@ -13,7 +13,9 @@ TERMS = pytest.mark.parametrize("k", [1, 31, 33, 63, 64, 65, 227, 228, 8192])
 
 
 def logical(op: Matmul, operands) -> tuple[np.ndarray, np.ndarray]:
-    """Return A[m,k] and B[k,n] in int64 for any layout, without the powers of two of their lines."""
+    """Return A[m,k] and B[k,n] in int64 for any layout.
+
+    Powers of two by which rows and columns were multiplied are divided out."""
     lhs, rhs = (values.astype(np.int64) for values in unscaled(op, operands))
     return (lhs if op.layout[0] == "t" else lhs.T), (rhs if op.layout[1] == "t" else rhs.T)
 
@@ -127,7 +129,7 @@ def test_random_integers_of_32_bits_fill_their_range():
 
 
 def test_smaller_operand_is_the_beginning_of_the_larger_one():
-    """Each operand has one stream of random numbers; its shape decides only how much of it is used."""
+    # Each operand has one stream of random numbers; its shape decides only how much of it is used.
     small, large = (random(matmul(m, 8, 16))[0] for m in (4, 8))
     assert (large[:4] == small).all()
 
@@ -145,7 +147,7 @@ def test_smaller_operand_is_the_beginning_of_the_larger_one():
     ],
 )
 def test_bytes_of_inputs_stay_what_they_were(recipe, dtype, digests):
-    """Change these bytes only on purpose: every case is then verified and measured again."""
+    # Change these bytes only on purpose: every case is then verified and measured again.
     operands = recipe(matmul(33, 17, 129, dtype, "nt"))
     assert [xxh3_128_hexdigest(operand.tobytes()) for operand in operands] == digests
 

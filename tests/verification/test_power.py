@@ -110,7 +110,7 @@ def test_an_error_bound_that_allows_everything_detects_no_error(monkeypatch: pyt
 
 
 def test_elements_that_do_not_affect_the_result_are_not_listed_as_unseen() -> None:
-    """Pixels between windows have no effect, nor has the mask of keys that a causal query cannot see."""
+    # Pixels between windows have no effect, nor has the mask of keys that a causal query cannot see.
     assert power.unseen(OPERATIONS["pooling"].make((1, 9, 9, 2, 1, 1), "f32", None, stride=4)) == []
     assert power.unseen(OPERATIONS["attention"].make((1, 16, 16, 8, 16), "f32", None, mask="yes", causal="yes")) == []
 

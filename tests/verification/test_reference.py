@@ -60,7 +60,7 @@ def test_integer_results_wrap_as_two_s_complement_does():
 
 
 def test_float_results_are_rounded_once():
-    """The sum is 1 + 2**-11 + 2**-24. Rounded to f32 first, the sum would be a tie in f16 and become 1."""
+    # The sum is 1 + 2**-11 + 2**-24. Rounded to f32 first, the sum would be a tie in f16 and become 1.
     op = matmul(1, 1, 3, "f16")
     lhs = np.array([[1, 2**-11, 2**-12]], np.float16)
     rhs = np.array([[1], [1], [2**-12]], np.float16)

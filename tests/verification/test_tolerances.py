@@ -60,7 +60,10 @@ RESULTS |= {name: values * scale for name, (values, scale) in SCALED.items()}
 
 
 def usual_places(name, expected):
-    """Return the indices of 100 random elements that are at least the median of their scale."""
+    """Return the indices of 100 random elements whose magnitudes are not below the median.
+
+    In the results of `SCALED`, elements are divided by their scale first. For other results, the median is that of the
+    last axis."""
     _, scale = SCALED.get(name, (expected, 1.0))
     counted = np.where((expected == 0) | (expected == expected.min()), np.nan, abs(expected / scale))
     axis = None if name in SCALED else -1
@@ -83,7 +86,7 @@ def test_an_error_of_20_rtol_of_a_usual_element_is_never_right(name, type):
 
 
 def test_channels_of_short_lines_that_are_lost_are_never_right():
-    """Two of five channels have a gain of 0.002, and are 0 in the wrong result."""
+    # Two of five channels have a gain of 0.002, and are 0 in the wrong result.
     values, gains = random((1, 512, 7, 7)), np.where(np.arange(512) % 5 < 3, 1.0, 0.002)[:, None, None]
     lost = np.where(gains == 1, values, 0)
     assert judged(values * gains, values * gains, "f16").word == "within bound"
@@ -150,7 +153,7 @@ def test_a_right_result_of_another_summation_order_is_within_bound(name):
 
 
 def test_a_result_whose_small_errors_a_large_element_may_explain_is_mistrusted():
-    """A rotation times its transpose has noise of 1e-8 where zeros are expected."""
+    # A rotation times its transpose has noise of 1e-8 where zeros are expected.
     rotation = np.linalg.qr(random((256, 256)))[0]
     single = rotation.astype(np.float32)
     expected = rotation.T @ rotation

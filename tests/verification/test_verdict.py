@@ -65,7 +65,7 @@ def test_a_nonfinite_result_where_a_number_is_expected_never_passes(seed, place,
 
 @given(PLACES, st.sampled_from([NAN, INF, -INF]), st.sampled_from([0.0, NAN, INF, -INF]))
 def test_nan_and_infinity_agree_with_themselves_alone(place, got_value, expected_value):
-    """No tolerance makes NaN or ∞ equal to another value."""
+    # No tolerance makes NaN or ∞ equal to another value.
     got, expected = np.ones((4, 5)), np.ones((4, 5))
     got[place], expected[place] = got_value, expected_value
     alike = str(got_value) == str(expected_value)

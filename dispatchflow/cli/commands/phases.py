@@ -105,9 +105,9 @@ def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _across(asked: CasePhases, other: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield texts: the phases after which the modules of two cases differ, then the differences.
+    """Yield parts of the report: a table of the phases after which two cases differ, then the differences.
 
-    Without `from=` and `to=`, only the first difference is shown."""
+    Without `from=` and `to=`, only the difference after the first such phase is shown."""
     known = list(_known(asked))
     _known(other)
     names = [each.case.name for each in (asked, other)]
