@@ -8,8 +8,8 @@ The blocks are simulated with several models of noise. dispatchflow's own statis
 nominally 95 %. A column shows how often its interval holds:
 
 - here: the interval within a session contains the true median
-- ±: the interval for the median in another session contains the next session's median
-- anchored: the interval for the anchored median in another session contains the next session's anchored median
+- ±: the interval that a session predicts for later medians contains the next session's median
+- anchored: as ±, for anchored medians
 - first ±, first anchored: as ± and anchored, but the machine's history is a single session"""
 
 from __future__ import annotations
@@ -131,12 +131,12 @@ def machine(
 
 
 def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, seed: int = 1) -> dict[str, float]:
-    """Simulate machines, and return how often the intervals of each column are right: column → fraction.
+    """Simulate machines, and return how often each column's intervals are right: column → fraction.
 
-    The fraction of `COLUMN width` is the median half-width of the column's intervals. The columns `first …` are for the
-    interval from a machine's first session. The columns `±` and `anchored` are for the interval from a session after
-    `sessions` earlier ones. The column `here` is for all sessions. It is left out for models in which the times of a
-    whole session are shifted."""
+    The key `COLUMN width` has the median half-width of the column's intervals instead. In the columns `first …`, an
+    interval is from a machine's first session. In `±` and `anchored`, it is from a session with `sessions` earlier
+    ones. Each must contain the median of the next session. The column `here` counts the intervals of all sessions,
+    which must contain the true median. There is no such column if the model shifts the times of whole sessions."""
     lot, centred = random.Random(seed), model.session_sd == model.own_sd == 0
     true_ns = 1e5 * exp(_centre(model)) if centred else None
     held: dict[str, list[bool]] = {}

@@ -219,7 +219,7 @@ def one_launch_more(text: str) -> str:
 
 
 def located(text: str) -> str:
-    """Return the text with locations as in a user's file."""
+    """Replace each `loc(unknown)` in the text by another line of a user's file."""
     lines = count(1)
     return re.sub(r"loc\(unknown\)", lambda _: f'loc("/home/someone/a model.mlir":{next(lines)}:5)', text)
 

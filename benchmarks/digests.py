@@ -46,9 +46,9 @@ def _kind(entry: str) -> str:
 
 
 def change(before: bytes, after: bytes) -> str:
-    """Return the kinds of entries that differ, as `moved` does, or `=` if the code digests are equal.
+    """Return the parts in which two modules differ (see `moved`), or `=` if their code digests are equal.
 
-    An assertion checks that the digests are equal if and only if all entries are equal."""
+    An assertion checks that the digests are equal if and only if no part differs."""
     same = vmfb.inspect(before).code_digest == vmfb.inspect(after).code_digest
     assert same == (not moved(before, after)), "the digest is of the entries, all of them"
     return "=" if same else moved(before, after)

@@ -7,12 +7,12 @@ Each operation gets `--places` errors of each kind, distributed over its types. 
 The table has one line per operation and type. Its columns are:
 
 - one result: one element of the result is multiplied by 1 ± size; an integer is changed by 1. The cell is the smallest
-  size such that no error of this or a larger size is missed.
-- one term: an element of an operand counts 1 ± size times, in one result or in all results that it changes. Each error
-  is measured by the largest change of a result, divided by the result's Σ|terms|. The cell is a limit of this fraction:
-  no error above it is missed.
-- lost or doubled: an element of an operand counts zero times or twice, in one result or in all results that it changes.
-  The cells are the fractions of these errors that are detected.
+  size such that all errors of this or a larger size are detected.
+- one term: one element of an operand is multiplied by 1 ± size, for one of the results that it changes or for all of
+  them. The fraction of an error is the largest change of a result, divided by this result's Σ|terms|. All errors with a
+  larger fraction than the cell's are detected.
+- lost or doubled: one element of an operand is multiplied by 0 or 2, for one of the results that it changes or for all
+  of them. The cells are the percentages of these errors that are detected.
 - digits: an operand is rounded to fewer binary digits, and 16 neighboring results are compared. The cell is the largest
   number of digits with which the error is detected at every place.
 
@@ -200,7 +200,7 @@ def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
 
 
 def none_missed_from(planted: Iterable[Planted]) -> float:
-    """Return a power of two: no error with a larger `share` is missed. 0 if no error is missed."""
+    """Return the largest `share` of a missed error, rounded up to a power of two; 0 if none is missed."""
     largest = max((each.share for each in planted if not each.found), default=0.0)
     return float(2.0 ** np.ceil(np.log2(largest))) if largest else 0.0
 

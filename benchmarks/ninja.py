@@ -109,7 +109,9 @@ def _write_rules(build: TextIO, rules: Mapping[str, str]) -> None:
 
 
 def _hashes(folder: Path, rules: Mapping[str, str]) -> dict[str, str]:
-    """Return ninja's own hash of each rule's command, from a build in which all tools are `true`."""
+    """Return rule → ninja's own hash of the rule's command.
+
+    The hashes come from the log of a build in which each tool is a link to the program `true`."""
     (folder / "bin").mkdir(parents=True)
     for command in rules.values():
         (folder / "bin" / command.split()[0]).unlink(missing_ok=True)

@@ -82,7 +82,7 @@ ORDERS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def needed(word: str, count: int, results: int) -> dict[str, float]:
-    """Return order of summation → largest error of about `results` sums of `count` terms.
+    """Compute about `results` sums of `count` terms; return order of summation → largest error.
 
     An error is given as |error| / (u · Σ|terms|). `word` is a key of `TYPES`, which has the number type and its u."""
     dtype, unit = TYPES[word]

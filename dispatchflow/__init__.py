@@ -27,9 +27,9 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """A module type with the attribute `cases`, the function `interface.cases`.
+    """The type of this package, whose attribute `cases` is the function `interface.cases`.
 
-    The import of the subpackage `cases` also assigns to this attribute. The setter ignores that."""
+    The import of the subpackage `cases` would replace the function by the subpackage. The setter prevents that."""
 
     @property
     def cases(self) -> Any:

@@ -52,7 +52,7 @@ class Workload(ABC):
 
     @cached_property
     def shape_name(self) -> str:
-        """Name and label: `matmul_64x64x64_f32t_f32t_f32t`. The names of the workload's cases begin so."""
+        """Name and label: `matmul_64x64x64_f32t_f32t_f32t`. Names of cases begin with this text."""
         return f"{self.name}_{self.label}"
 
     @property

@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files without a test for the marker expression: importing them takes seconds per worker."""
+    """Ignore files in which the marker expression selects no test; imports take seconds per worker."""
     selected = config.option.markexpr
     if collection_path.suffix != ".py" or not selected.startswith(("iree and ", "not iree and ")):
         return None  # other plugins decide
@@ -154,9 +154,9 @@ def plan_of() -> Callable[..., Plan]:
 
 @pytest.fixture(scope="session")
 def case_of() -> Callable[..., Case]:
-    """Return a function from the words of a sweep to its only case.
+    """Return a function that makes a case from the keys and values of a sweep, such as `m=8`.
 
-    Without words, the case is matmul 4x5x6 f32 on llvm-cpu."""
+    Without arguments, the case is matmul 4x5x6 f32 on llvm-cpu."""
 
     def make(**words: Any) -> Case:
         sizes = {} if "shape" in words else {"m": 4, "n": 5, "k": 6}

@@ -23,7 +23,7 @@ _COPY = "_slow_memcpy"
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """An operation or a user's module, with a tuning: a request to the compiler about lowering."""
+    """A request to the compiler: an operation or a user's module, and a tuning of its lowering."""
 
     operation: Workload
     tuning: Tuning
@@ -50,7 +50,9 @@ class Dispatch:
         return AND.join(filter(None, (of_tuning, *dict.fromkeys(self.asks)))) or None
 
     def _counted(self, packed: bool) -> Operation | None:
-        """Return the operation if the compiler must make exactly `operation.dispatches` dispatches."""
+        """Return the operation if its number of dispatches is checked; None if any number is right.
+
+        `packed` says whether the compiler packs operands by default. No number is checked then."""
         operation = self.operation
         known = isinstance(operation, Operation) and operation.dispatches is not None
         return cast(Operation, operation) if known and self.tuning.keeps_dispatches and not packed else None

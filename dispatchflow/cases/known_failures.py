@@ -191,9 +191,9 @@ class KnownFailures:
                 yield entry
 
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
-        """Return the entries that fit a case's operation, target and tuning, each with its further conditions.
+        """Return (entry, other conditions) for each entry that fits a case's operation, target and tuning.
 
-        The result is cached, because thousands of cases have few such combinations."""
+        The other conditions are not checked. The result is cached, because thousands of cases share few results."""
         kind = case.operation.name, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
             found = tuple(

@@ -273,7 +273,7 @@ def is_scalar(spelling: str) -> bool:
 
 
 def element_of(spelling: str) -> str:
-    """Return the element type of a tensor as it is written; for a bare number, return the type itself."""
+    """Return the element type of a type: `f32` for `tensor<4x8xf32>`, `4x8xf32` or the bare `f32`."""
     if is_scalar(spelling):
         return spelling
     inner = spelling.removeprefix("tensor<").removesuffix(">") if spelling.startswith("tensor<") else spelling

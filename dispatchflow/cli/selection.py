@@ -49,7 +49,7 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
     `foreign` has the names of the user's own tasks, and `commands` the names of all commands.
 
     Raises:
-        NothingMatched: a pattern or name matches neither a case nor a skip.
+        NothingMatched: a pattern or name matches neither a case nor a skipped combination.
         SpecError: a word is neither a stage nor a task, or it is a command but not the first word.
     """
     found = Selection()

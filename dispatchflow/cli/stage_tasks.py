@@ -14,7 +14,7 @@ from dispatchflow.cli.progress import Progress
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import DispatchflowError
 from dispatchflow.iree.targets import Device, Target
-from dispatchflow.measurement import calibration, trials
+from dispatchflow.measurement import trials
 from dispatchflow.measurement.controls import Controls
 from dispatchflow.measurement.session import Session
 from dispatchflow.measurement.site_trials import SiteTrials
@@ -205,7 +205,7 @@ class StageTasks:
         timed = [site for site in found.program.sites if site.number not in found.times.untimed]
         kinds = w.ceilings.kinds_of_sites(timed, case.target)
         self._calibrate(case.target, chain.device, kinds)
-        if (found := case_sites.load(w, chain)) is not None and found.exceeds(calibration.MARGIN):
+        if (found := case_sites.load(w, chain)) is not None and found.above_ceilings:
             w.ceilings.calibrate(case.target, chain.device, self.session, kinds, spare=True)
 
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:

@@ -65,10 +65,10 @@ class ModuleCall:
         return ok, f"{reason}{self._given_instead(reason or '', data)}", outs, facts
 
     def _given_instead(self, reason: str, data: Data) -> str:
-        """Return a text to add to `reason`, if a call failed because a scope or a weight is missing.
+        """Return a text to add to `reason`: the available scopes or weights most similar to a missing one.
 
-        The text lists the most similar scopes or weights in the files of `data`. The text is empty if nothing is
-        missing."""
+        `reason` says why a call failed. The available names are read from the parameter files of `data`. The text is
+        empty if the cause is not a missing scope or weight."""
         tool = self.toolchain.tool(parameters.TOOL)
         if not data.parameters or not Path(tool).exists():
             return ""
@@ -91,14 +91,14 @@ class ModuleCall:
     def doubt_as_reference(self) -> str | None:
         """The reason for the verdict `mistrusted` if this code also computed the expected results.
 
-        None means that there is no such verdict: compiled code is `not compared` instead."""
+        None for compiled code, which gets the verdict `not compared` instead."""
         return None
 
     @property
     def ran_with(self) -> Facts:
         """The runtime's digest, to record with a failed call.
 
-        A runtime with another digest tries the call again."""
+        The call is tried again when the runtime has another digest."""
         return {"runtime_digest": self.toolchain.runtime_digest}
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ class LibraryCall(ModuleCall):
         )
 
     def again(self) -> None:
-        """Return None: a library's memory management is not tested."""
+        """Return None: a library's call is not repeated to check its results."""
 
     @property
     def ran_with(self) -> Facts:

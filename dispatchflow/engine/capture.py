@@ -87,9 +87,10 @@ def of_case(
 
 
 def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program | None]:
-    """Return the record of a case's provenance, and the program in the record.
+    """Return the record of a case's sites, and the program with the sites.
 
-    A damaged output is computed once more."""
+    The record is None if the case did not compile. The program is None without a successful record. If an output is
+    damaged, the sites are found once more."""
     for attempt in range(2):
         traced = provenance.of_case(executor, case)
         if traced is None or not traced.ok:

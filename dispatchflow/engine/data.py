@@ -64,7 +64,7 @@ class DataResolver:
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
-        """Return the results of `operands` and `data` for a workload, from the cache if there is one."""
+        """Return what the methods `operands` and `data` return, from the cache if there is one."""
         if self._known is None:
             return self._found(program)
         key = program if type(program) is Module else program.shape_name
@@ -236,7 +236,7 @@ class DataResolver:
         return None
 
     def _demotion(self, program: Workload) -> str:
-        """Return a remark for a failure's reason; it is empty unless flags change a module's f64 to f32."""
+        """Return a note for a failure's reason if flags change the module's f64 to f32; else an empty text."""
         if type(program) is not Module or self._written(program) == self.declaration(program):
             return ""
         return f"; the case's {flags.quoted(program.meaning)} makes f64 f32, also in the function's types"

@@ -52,9 +52,9 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
 
 
 def plain(module: int) -> str:
-    """Return the name of the output that has this module without the configuration of its tuning.
+    """Return the name of an output: the extracted module `module` without a tuning's configuration.
 
-    Another backend needs this output, because a configuration suits one backend only."""
+    Another backend compiles this output, because a configuration suits one backend only."""
     return f"{module}.plain.mlir"
 
 

@@ -13,9 +13,9 @@ _RECOMPILES = ("phases", "passes", phases.SOURCES, *phases.OUTPUTS, annotate.LIN
 
 
 def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
-    """Return the keys of the records that were made from the records of stages or their outputs.
+    """Return the keys of the records that commands made from the records and outputs of stages.
 
-    Such records are captures, extractions, compiles of extracted modules, and second compiles of a case (`recompile`).
+    These records are captures, extractions, compiles of extracted modules, and second compiles of a case (`recompile`).
     A record is left out if this version of dispatchflow would not reuse it.
 
     Args:

@@ -91,9 +91,9 @@ def _types(program: Module, scratch: Path) -> dict[tuple[str, str], str]:
 
 
 def _list(values: Sequence[str], scratch: Path, toolchain: Toolchain, limits: Limits) -> str | None:
-    """Write the list of weights to the file `_LISTING`; return why a file cannot be read, None on success.
+    """Write a list of the weights in some files to `_LISTING`. Return the failure, None on success.
 
-    `values` are values of the tools' option `--parameters=`, one for each file."""
+    Each of `values` names one file, as a value of the tools' option `--parameters=`."""
     argv = parameters.listing_argv(toolchain.tool(parameters.TOOL), values)
     command = processes.Command(
         argv, scratch, command_lines.environment(os.environ),

@@ -51,7 +51,7 @@ class _Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Labels:
-    """The digest of the text with the source's locations, and the name of the source's file."""
+    """The digest of the text that has source locations, and the name of the source's file."""
 
     digest: Digest
     title: str
@@ -163,8 +163,8 @@ class _Tagging:
     def _compile(self, source: str, begin: str | None, end: str | None, output: str) -> float:
         """Run the compiler's phases after `begin` up to `end`; return how many seconds they took.
 
-        If the module's dispatches are already formed, the phases that form dispatches only copy `source` to `output`.
-        """
+        If the module's dispatches are already formed and `end` is a phase that forms them, `source` is only copied to
+        `output`."""
         if FORMED in self.flags and end in _FORMING:
             shutil.copyfile(self.scratch / source, self.scratch / output)
             return 0.0

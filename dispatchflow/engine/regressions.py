@@ -29,11 +29,11 @@ class Regressions:
         self._records, self._toolchain = records, toolchain
 
     def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
-        """Return a failed case's state, marked as a regression if the stage passed with another toolchain.
+        """Return a failed case's state, marked as a regression or as the known failure `entry`.
 
-        If the failure is not a regression, it is marked as the known failure `entry`, if there is one. With an entry,
-        only toolchains in the entry's range of releases are considered (docs/known-failures.md). `failed` is the state
-        of the failed stage."""
+        A failure is a regression if the stage passed with another toolchain. With an entry, only toolchains in the
+        entry's range of releases count (docs/known-failures.md). If the failure is no regression, it is marked with
+        `entry`; None leaves it unmarked. `failed` is the state of the failed stage."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:
@@ -57,10 +57,10 @@ class Regressions:
                 yield from self._verified(ingredients | {"code": code}, version)
 
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
-        """Yield a version for each passed verification with these ingredients, by any known runtime.
+        """Yield a version for each passed verification with these ingredients, whatever the runtime.
 
-        The yielded version is `version`, that of the toolchain that compiled the code. If `version` is None, it is the
-        version of the runtime that ran the verification."""
+        `version` is yielded: the version of the toolchain that compiled the code. If `version` is None, the version of
+        the runtime that verified the code is yielded."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:

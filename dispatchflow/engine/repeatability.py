@@ -67,8 +67,8 @@ def difference(
 ) -> Result | Difference | None:
     """Call a module again and return how its results differ from those in the files `names`.
 
-    `arrays` has an array of each result's type and shape. Returns None if all results are equal or there is no second
-    call. Returns the failure if a call failed."""
+    `arrays` has an array of each result's type and shape. Returns None if all results are equal, or if `place.again()`
+    is None. Returns the failure if a call failed."""
     if (again := place.again()) is None:
         return None
     second = [f"second_{name}" for name in names]

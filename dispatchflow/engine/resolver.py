@@ -1,6 +1,6 @@
 """Find the state of each case in the records.
 
-A case is resolved again after its upstream stages ran. Later keys contain the code digest, which is known only then."""
+A case is resolved again after its first stages ran: keys of later stages contain a digest of the compiled code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Resolver:
-    """Finds the states of cases in the records. An invocation has one resolver."""
+    """Finds the states of cases in the records. Each call of `doit` has one resolver."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Resolver:
         return found
 
     def call_code(self, case: Case) -> Digest:
-        """Return a digest of a library and of the call, because a library's case has no compiled code."""
+        """Return a digest of a case's library and call, for a case that has no compiled code."""
         program = case.library_program
         assert case.library is not None and program is not None
         return providers.code(program.digest, case.library, self.installed(case))

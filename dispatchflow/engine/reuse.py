@@ -28,7 +28,7 @@ class Reuse:
         self._judgements.clear()
 
     def judged(self, taken: Measurement, device: Device) -> Judgement | None:
-        """Return the recorded comparison of the measurement's runtime with the present one; None without one."""
+        """Return the recorded comparison of the measurement's runtime with the present one, or None."""
         place = (str(taken.runtime), device.uri)
         if place not in self._judgements:
             text = self._remembered(runtime_drift.name(place[0], self._runtime, device.identity))

@@ -51,10 +51,10 @@ def standing(
 
 
 def again(verified: StageState, why: str | None) -> StageState:
-    """Return `verified`, or the state `missing` if the present runtime must repeat the verification.
+    """Return a verification's state, or `missing` if the present runtime must repeat the verification.
 
-    `verified` is the state of a verification by another runtime. `why` is the reason to repeat that verification if it
-    passed; None if there is no reason."""
+    `verified` is the state of a verification by another runtime. `why` is the reason to repeat a passed verification,
+    or None. A verification that did not pass is not repeated."""
     if why is None or verified.state != "made":
         return verified
     return msgspec.structs.replace(verified, state="missing", why=why, action=verified.own)

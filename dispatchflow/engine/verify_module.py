@@ -30,8 +30,8 @@ def verify_module(
 ) -> Result:
     """Call a module twice, and compare each result with the expected result.
 
-    `results` are the declared types. `is_reference` says that the expected results were computed by the same code. A
-    comparison then proves little: compiled code gets the verdict `not compared`, and a library that passes gets
+    `results` are the declared types. `is_reference` is true if this code or library also computed the expected results.
+    The comparison then proves little: compiled code gets the verdict `not compared`, and a library that passes gets
     `mistrusted`."""
     own = place.doubt_as_reference if is_reference else None
     is_reference = is_reference and own is None
@@ -76,9 +76,10 @@ def put_types(store: Store, types: Sequence[str]) -> dict[str, Digest]:
 def called(
     place: ModuleCall, program: Module, data: Data, results: Sequence[str], names: Sequence[str]
 ) -> Types | Result:
-    """Call the module, write the results into the files `names`, and return their types.
+    """Call the module, write its results into the files `names`, and return the types of the results.
 
-    `results` are the declared types. The returned types have the sizes of this call."""
+    `results` has the declared types. The returned types have the sizes of this call. If the call fails, return its
+    failure."""
     if (failure := place.call(data, "given", names, program.function)) is not None:
         return failure
     types = list(results)

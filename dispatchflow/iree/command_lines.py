@@ -126,7 +126,9 @@ def _local(device: Sequence[str]) -> bool:
 
 
 def _allocator(device: Sequence[str], kind: str) -> tuple[str, ...]:
-    """Vulkan's allocator cannot be wrapped in another allocator (IREE 3.13)."""
+    """Return the option that wraps a CPU device's allocator in another one; empty for other devices.
+
+    Vulkan's allocator cannot be wrapped (IREE 3.13)."""
     return (f"--device_allocator={kind}",) if _local(device) else ()
 
 
@@ -219,7 +221,8 @@ def profiled_benchmark_argv(
 ) -> tuple[str, ...]:
     """Return a command line for two repetitions of `calls` calls, with a profile of both.
 
-    The first repetition is the warm-up. The tool does not report the number of calls in its own warm-up.
+    The first repetition is the warm-up. The tool's own warm-up is not used, because its number of calls is not
+    reported.
 
     Args:
         tool: the benchmark tool.

@@ -98,8 +98,8 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
 def requested_by(text: str) -> tuple[str, ...]:
     """Return the lowering configurations that the operations of a printed module request.
 
-    A configuration that several operations request occurs several times. But the compiler may merge operations: equal
-    operations count as one, and a configuration that only operations with dynamic sizes request occurs once."""
+    A configuration is repeated for each operation that requests it, except for operations that the compiler may merge.
+    Equal operations count as one. Operations with dynamic sizes do not repeat a configuration."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:
@@ -116,7 +116,7 @@ def requested_by(text: str) -> tuple[str, ...]:
 
 
 def _requests(text: str) -> Iterator[str]:
-    """Yield the configuration in each attribute on an operation's line.
+    """Yield the lowering configurations in `text`, the line of an operation.
 
     A `compilation_info` is one configuration, although it contains two attributes."""
     end = 0
@@ -131,8 +131,9 @@ def _requests(text: str) -> Iterator[str]:
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
     """Return the first configuration in `wanted` that was not applied; None if all were applied.
 
-    `wanted` is the result of `requested_by`. If more operations request a configuration than got it, the compiler may
-    have removed the others. Then the configuration counts as not applied only if some dispatch has none of `wanted`."""
+    `wanted` is the result of `requested_by`. If only some of the operations that request a configuration got it, the
+    compiler may have removed the others. Such a configuration counts as not applied only if some dispatch has none of
+    `wanted`."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))

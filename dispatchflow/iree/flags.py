@@ -55,9 +55,9 @@ def parse(written: str) -> Flags:
 
 
 def of_meaning(flags: Flags) -> Flags:
-    """Return the flags with which a module's reference must also be compiled.
+    """Return those of `flags` that must also be used when a module is compiled as a reference.
 
-    These are the flags that change the module's results, and `FORMED`, the flag for a module whose dispatches are
+    They are the flags that change the module's results, and `FORMED`, the flag for a module whose dispatches are
     already formed."""
     return tuple(flag for flag in flags if flag.partition("=")[0] in _DEFAULTS or flag == FORMED)
 

@@ -33,7 +33,7 @@ _FILE = re.compile(r"(?:.*\.)?(\d+)\.([\w-]+)\.mlir", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Phase:
-    """The module after one phase of the compiler."""
+    """A phase of the compiler, after which the module is dumped."""
 
     number: int
     """The phase's place in the order of the phases, from 1."""
@@ -64,7 +64,7 @@ def output_flags(kind: str) -> tuple[str, ...]:
 
 
 def functions(module: str) -> dict[str, int]:
-    """Return function's name → line, from 1, for each function in a module's text."""
+    """Return the line number of each function in a module's text, by the function's name."""
     lines = enumerate(module.splitlines(), 1)
     return {match[1]: number for number, line in lines if (match := _FUNCTION.match(line))}
 

@@ -50,7 +50,7 @@ def copies(operands: Sequence[Operand], cache_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The measured function, and the number of copies of each cold operand."""
+    """The measured function, and the number of copies of each operand that must not be in a cache."""
 
     callee: str
     """The name of the module that contains the measured function."""

@@ -55,7 +55,10 @@ class Target:
         return None
 
     def resolved_flags(self, host: HostCpu, syntax: Release) -> tuple[str, ...]:
-        """Return the flags as the release `syntax` spells them, with this machine's CPU if it is needed."""
+        """Return the target's compiler flags as the release `syntax` spells them.
+
+        If the target needs this machine's CPU (`needs_host_cpu`), flags with the name and features of `host` are added.
+        """
         flags = tuple(map(syntax.flag, self.flags))
         if not self.needs_host_cpu:
             return flags

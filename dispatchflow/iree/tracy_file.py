@@ -252,8 +252,8 @@ class _Reader:
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
         """Append each finished execution's duration in ns to `times`; return the number of unfinished ones.
 
-        The keys of `times` are (location, extra): the index of the zone's place in the source, and the index of the
-        entry with a name of the zone's own. An index that is not below `extras` is replaced by 0."""
+        A key of `times` is (location, extra): the index of the zone's place in the source, and the index of its entry
+        in a table of zones' own names. The table has `extras` entries; an index beyond them becomes 0."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)

@@ -37,7 +37,7 @@ def _arguments():
 
 
 class Calls:
-    """The base class of libraries that a Python file calls, such as numpy.
+    """The base class for libraries, such as numpy, whose calls are written in a Python file.
 
     The file's function `main` calls the library and returns one result."""
 

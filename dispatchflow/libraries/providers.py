@@ -53,7 +53,7 @@ class Library:
     def operands(self, signature: Signature, count: int) -> list[str]:
         """Return the expressions of the operands, `x0`, `x1`, …, cast to the accumulator's type.
 
-        Nothing is cast if the library has `wide_sums`, and all operands and the result have the same float type."""
+        There are no casts if `wide_sums` is true and the operands and the result all have the same float type."""
         names, elements = [f"x{i}" for i in range(count)], [*signature.operands, signature.accumulator]
         if self._native(signature):
             return names

@@ -34,7 +34,7 @@ class AnchorTrial(Trial):
 
 @dataclass
 class AnchorSet:
-    """The anchor kernels of one device and number of threads in one run. Their times show the speed."""
+    """The anchor kernels of one run, device and thread count. Their times show the machine's speed."""
 
     name: str
     """The name under which the history of the kernels' times is recorded."""
@@ -158,9 +158,9 @@ class Anchors:
     def _modules_and_history(
         self, name: str, kernels: Sequence[Kernel], target: Target
     ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
-        """Return anchor → digest of its module, and the user's records with the shared history.
+        """Return anchor → digest of its module, and the machine's facts, which have the shared history.
 
-        The records are None if the store uses only its own copy of the history."""
+        The facts are None if the store uses only its own copy of the history."""
         records, facts = self._store.records, self._facts
         text, machines = records.remembered(name), History.of(facts.remembered(name))
         own = History.of(text)

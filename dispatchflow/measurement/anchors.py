@@ -63,10 +63,10 @@ class History:
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
-        """Return a copy of the history with the anchor kernels' median times in `run` so far.
+        """Return a copy of the history with an entry for `run`: the median time of each anchor kernel.
 
-        `blocks` is anchor kernel → mean call times in ns, one for each benchmark process. An earlier entry of `run` is
-        replaced."""
+        `blocks` is anchor kernel → mean call times in ns in the run so far, one for each benchmark process. An earlier
+        entry of `run` is replaced."""
         found = {name: median(ns) for name, ns in blocks.items() if ns}
         if not found:
             return self
@@ -187,9 +187,9 @@ class Moment:
 
     @property
     def correction(self) -> float | None:
-        """The factor to the power of the sensitivity. None without a factor.
+        """The case's time, relative to its time at the speed of the machine's first run.
 
-        A case's time divided by `correction` is its time at the speed of the machine's first run."""
+        The value is `factor` to the power of `sensitivity`; None if `factor` is None."""
         return None if self.factor is None else exp(self.sensitivity * log(self.factor))
 
     def later(self, within: float) -> float:
@@ -223,11 +223,11 @@ class Moment:
         return max(self.case_sd, abs(self.case_unusual))
 
     def _between(self, *parts: tuple[float, float]) -> float:
-        """Return the half-width of the 95 % interval for the difference of log(time) between two runs.
+        """Return the half-width of the 95 % interval for log(time in this run / time in another run).
 
-        Each of `parts` is (variance, degrees of freedom) of one cause of the difference. The case's deviation in the
-        other run, with the standard deviation `case_sd`, is added as a further cause. The degrees of freedom of the sum
-        are computed with the formula of Welch and Satterthwaite."""
+        Each of `parts` is (variance, degrees of freedom) of one cause of a difference. The method adds one more cause:
+        the case's deviation in the other run, with the standard deviation `case_sd`. The sum's degrees of freedom
+        follow the formula of Welch and Satterthwaite."""
         every = [*parts, (self.case_sd**2, self.freedom)]
         variance = sum(part for part, _ in every)
         freedom = int(variance**2 / sum(part**2 / freedom for part, freedom in every))

@@ -216,7 +216,7 @@ class Work:
     """Whether inputs are read from memory although the caches could hold them."""
 
     def kinds(self, processor: Processor) -> tuple[str, ...]:
-        """Return the kinds of kernels whose rates are the ceilings of this work."""
+        """Return the kinds of calibration kernels from whose rates this work's ceilings are computed."""
         compute = compute_kind(self.signature, processor)
         level = "memory" if self.cold else traffic_kind(self.traffic_bytes, processor.cache_bytes)
         return (*([compute] if compute else []), level, level + READ)

@@ -46,10 +46,10 @@ _FAILURES = 2
 def questions(
     reused: Iterable[CaseState], judged: Callable[[Measurement, Device], Judgement | None], block_s: float, run: str
 ) -> list[tuple[list[CaseState], list[CaseState]]]:
-    """Group cases by old runtime and device; return (cases, controls) of each group that must be judged.
+    """Group cases by old runtime and device; return the groups that need a new judgement.
 
-    A judgement says whether the old and the new runtime give the same times. Controls are the cases of the group that
-    are measured again for it.
+    A judgement says whether the old and the new runtime are equally fast. Each group is returned as (cases, controls).
+    Controls are the few cases of the group to measure for the judgement.
 
     Args:
         reused: cases that reuse a measurement of another runtime, the old one.
@@ -132,9 +132,9 @@ class Say(Protocol):
 
 
 class Controls:
-    """Decides, by measuring controls, whether pairs of runtimes are equally fast.
+    """Decides whether two runtimes are equally fast, by measuring a few cases, called controls.
 
-    `trial_of` returns the trial of a case. It returns None if the case's code or inputs cannot be created."""
+    `trial_of` returns the trial of a case, or None if the case's code or inputs cannot be created."""
 
     def __init__(
         self, executor: StageExecutor, bench: BlockRunner, trial_of: Callable[[Case], Trial | None], say: Say

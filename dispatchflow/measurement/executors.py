@@ -179,9 +179,9 @@ class Executors:
         return repetitions[-1], [each for each in profile.launches if each.submission >= first]
 
     def _rotate(self, call: Call, place: Path) -> list[int]:
-        """Write copies of cold operands into `place`, and the module that uses the next copy in each call.
+        """Write copies of the operands for `cache=cold`, and a module that uses the next copy in each call.
 
-        Returns the size of each operand's copies in bytes, which is 0 for an operand that is not cold.
+        Returns the size of each operand's copies in bytes, or 0 for an operand that is not copied.
 
         Raises:
             ToolError: the size of the cache is not known, or the copies do not fit.

@@ -43,7 +43,7 @@ class Invocation:
         name: the name in the table of results; it is unique in a run.
         vmfb: the path of the compiled module, or its bytes.
         function: the name of the function.
-        inputs: the operands, each an `Input` or a value. A value alone is not cold.
+        inputs: the operands, each a value or an `Input`. A plain value is like `Input(value)`.
         expected: the expected results, one for each result; None to compare nothing.
         rtol: the tolerance of floating-point results; None for the default of their type (docs/verification.md).
     """

@@ -148,7 +148,9 @@ class Session:
         return [*self._random.sample(anchors, len(anchors)), *self._random.sample(ours, len(ours))]
 
     def _anchor(self, anchor: Trial, ours: Sequence[Trial]) -> None:
-        """Measure a block of an anchor. If its first block fails, the anchor leaves the session."""
+        """Run one block (benchmark process) of an anchor, a kernel whose time shows the machine's speed.
+
+        If the anchor's first block fails, the anchor is removed from the run."""
         try:
             block, _ = run_block(self._bench, self._toolchain, anchor)
         except (ToolError, OSError) as error:

@@ -123,10 +123,10 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 
 
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
-    """Return a block's ops that multiply two inputs and add the product to `%so_far`.
+    """Return the `lines` of a `generic` op that add the product of two inputs to `%so_far`.
 
-    The result is for the argument `lines` of `generic`. `factors` maps the block arguments of the two inputs to the
-    inputs' tensor types. Both inputs are first converted to the type `to`."""
+    `factors` is name of an input's block argument → the input's tensor type. Both inputs are converted to the type `to`
+    before they are multiplied."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [

@@ -56,7 +56,7 @@ def _start(number):
 
 
 class Capturer:
-    """Adds operations and globals (slots) to a module, which capture the values of its dispatches."""
+    """Makes a module store the operands and results of its dispatches in new globals (slots)."""
 
     def __init__(self, module, execution):
         self.module, self.execution = module, execution

@@ -21,7 +21,7 @@ def walk(operation, inside=lambda operation: True):
 
 
 def names(location, prefix):
-    """Return the numbers in a location's names that consist of `prefix` and a number, without repetition.
+    """Return the number N of each name `PREFIX` + N in a location, without repetition.
 
     For example, the name `df.op.7` gives 7 for the prefix `df.op.`. Locations nested in a matching name are not
     searched."""

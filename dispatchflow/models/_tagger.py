@@ -144,9 +144,9 @@ def sites(options):
 
 
 def _is_entered(operation):
-    """Return whether nested operations are listed like `operation` itself.
+    """Return whether the operations nested in `operation` get their own entries in the list of a dispatch.
 
-    False for a linalg operation: the operations in its body are listed as its `scalars`."""
+    Operations nested in a linalg operation do not. The linalg operation's entry has them as `scalars`."""
     return not operation.name.startswith("linalg.")
 
 

@@ -109,7 +109,7 @@ def union_ns(spans: Iterable[Span]) -> int:
 
 
 def own_times(launches: Sequence[Launch]) -> list[int]:
-    """Divide the time in which launches run among the launches; return each launch's ns.
+    """Return each launch's share, in ns, of the time in which at least one launch runs.
 
     Launches that run at the same time get equal shares. The sum of all shares is the `union_ns` of the launches."""
     own = [0] * len(launches)

@@ -1,7 +1,8 @@
-"""Read the operands and results of a program's sites from what a module of `_capturer.py` returns.
+"""Read the operands and results of a program's sites from the values that `df_capture` returns.
 
-A site is a place of the program that launches a dispatch. The module stores each captured value in a global, its slot,
-and returns all slots. A scalar is stored as the bits of an i64."""
+A site is a place of the program that launches a dispatch. `_capturer.py` adds `df_capture` to a module. The module
+stores each value in a global, its slot, and `df_capture` returns all slots. A scalar is stored as the bits of an i64.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class Dispatch(msgspec.Struct, frozen=True):
 class Capturing(msgspec.Struct, frozen=True):
     """A module that captures operands and results of its dispatches.
 
-    Its function `df_capture` returns the original function's results, then all slots."""
+    Its function `df_capture` returns the original function's results, then all slots. A slot is a global with a
+    captured value, or with a dispatch's number of executions."""
 
     results: tuple[str, ...]
     """The MLIR types of the original function's results."""

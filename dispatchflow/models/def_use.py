@@ -16,9 +16,9 @@ Sources have names such as `argument main 0` and `constant`; sinks have names su
 class DefUse:
     """The graph of a module's operations and the values that they use.
 
-    An operation and all operations nested in it are one node, such as a linalg operation with its body. But operations
-    directly in a function, loop or branch are nodes of their own. A point of the graph is the number of a node or one
-    of the texts `argument main 0`, `result main` and `constant`, in which the name and the index vary."""
+    An operation with a body, such as a linalg operation, is one node together with the operations in its body. But each
+    operation directly in a function, loop or branch is a node of its own. A point of the graph is a node's number or a
+    name: `constant`, `argument main 0` or `result main`, in which the function and the index vary."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes

@@ -110,7 +110,7 @@ def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict
 
 
 def captured_first(sites: Sequence[Site], captured: Container[int]) -> list[Site]:
-    """Return the sites that share a module, those in `captured` first."""
+    """Sort the sites of one module: those whose numbers are in `captured` come first."""
     return sorted(sites, key=lambda site: site.number not in captured)
 
 

@@ -3,9 +3,9 @@
 The launches of one submission are the dispatches of one command buffer. The names of their kernels (exports), in order,
 show which command buffer of the program was submitted.
 
-Several command buffers may have the same sequence of exports. If they are recorded once and used by all calls, the
-runtime's numbers distinguish them: the numbers ascend in the order of creation. Sites that cannot be distinguished form
-one group, `3|7`."""
+Several command buffers may have the same sequence of exports. If they are recorded once and used by all calls, they are
+distinguished by the runtime's numbers of command buffers, which ascend in the order of creation. Sites that cannot be
+distinguished form one group, `3|7`."""
 
 from __future__ import annotations
 
@@ -73,14 +73,13 @@ def _exports(run: Sequence[Launch]) -> tuple[str, ...]:
 def _by_order_of_creation(
     runs: Sequence[Sequence[Launch]], candidates: Mapping[tuple[str, ...], Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Return which of the program's command buffers each command buffer in the profile may be.
+    """Return the command buffers of the program to which each command buffer in a profile may correspond.
 
-    The result is the runtime's number of a command buffer → the possible indices in the program. The runtime numbers
-    command buffers in the order of creation. Therefore ascending numbers belong to ascending indices, and an index that
-    contradicts this is dropped.
+    The result is the runtime's number of a command buffer → possible indices in the program. Numbers and indices both
+    ascend in the order of creation. An index that contradicts this order is dropped.
 
-    Only command buffers that were submitted several times are in the result. The result is empty if no assignment fits
-    the order."""
+    Only command buffers that were submitted several times are in the result. The result is empty if no assignment fits.
+    """
     sequences: dict[int, set[tuple[str, ...]]] = defaultdict(set)
     count: dict[int, int] = defaultdict(int)
     for run in runs:

@@ -98,8 +98,8 @@ def _located(graph: DefUse, dispatches: Sequence[Dispatch]) -> list[set[int]]:
     """Return the source operations of each dispatch, from the tags in the locations of its operations.
 
     A tag on an operation that only moves data may be wrong, because passes may copy the location of a neighbor. Such a
-    tag counts only if the source operation that it names only moves data too, and if the tag is on no computing
-    operation of any dispatch."""
+    tag is ignored if its source operation does more than move data, or if a computing operation of any dispatch has the
+    same source operation."""
     computed = [_origins(graph, dispatch, computing=True) for dispatch in dispatches]
     somewhere = set().union(*computed)
     found = []
@@ -129,13 +129,13 @@ def _is_users(kind: str) -> bool:
 
 
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
-    """Return dispatch's index → source operations, for the dispatches that have none in `located`.
+    """Return the source operations of each dispatch that has none in `located`, by dispatch's index.
 
-    The candidates are the source operations between those of the preceding and those of the following dispatches. An
-    operation that `located` gives to any dispatch is no candidate. If some candidates only move data, only these are
-    kept.
+    The candidates are found by data flow: they lie between the operations of preceding dispatches and those of
+    following dispatches. Operations that are in `located` for any dispatch are excluded. If some candidates only move
+    data, the other candidates are dropped.
 
-    Without candidates, the source operations are taken from the neighboring dispatches: those operations whose tags
+    If there are no candidates, the result is those operations of the preceding and following dispatches whose tags
     occur in the dispatch itself."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}

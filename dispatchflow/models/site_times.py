@@ -59,7 +59,7 @@ class SiteBlock(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True):
-    """The sums over all calls of one profiled process."""
+    """The times of one profiled process, each summed over all calls."""
 
     calls: int
     steady: bool
@@ -243,9 +243,9 @@ def _per_call(sums: Sequence[int], rest: Sequence[int], call_ns: int, calls: int
 
 
 def _groups(blocks: Iterable[Block]) -> list[Group]:
-    """Return groups of sites such that each block distinguishes between all groups.
+    """Return the groups of sites in all blocks. Groups that have a site in common are united.
 
-    Groups of different blocks that have a site in common are united."""
+    Each block distinguishes between all groups in the result."""
     whole: dict[int, set[int]] = {}
     for group in {site.sites for block in blocks for site in block.sites}:
         union = set(group).union(*(whole.get(site, ()) for site in group))

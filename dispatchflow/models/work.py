@@ -45,7 +45,7 @@ def domain(operation: Computation) -> int | None:
 
 
 def elements(dispatch: Dispatch) -> tuple[str, ...]:
-    """Return the element types of the operands that enter `flops`, sorted."""
+    """Return the sorted element types of the operands in the arithmetic that `flops` counts."""
     found = set[str]()
     for operation in dispatch.operations:
         if not kinds.is_around(operation) and kinds.arithmetic(operation):

@@ -154,7 +154,7 @@ def deviation(weights: Array, scores: Array) -> Array:
 def balanced(shape: Shape, turned: bool) -> list[Array]:
     """Return inputs in which all keys have equal scores.
 
-    Each place (index along `k1`) adds 8 to a score or subtracts 8. `turned` swaps the signs of the queries."""
+    Each index along `k1` adds 8 or -8 to each score. `turned` swaps the signs of the queries."""
     # If a kernel does not read one place of a key, only the score of this key rises or falls. If the score rises, the
     # key gets nearly all the weight. Queries alternate in sign, so that a score that falls for one query rises for the
     # next; `turned` swaps the signs of the queries. If the kernel does not read one place of a query, the scores from

@@ -1,4 +1,4 @@
-"""Check all operations' dims and options; each is a result column and a command-line variable."""
+"""Check all operations' dims and options. Each name is a result column and a command-line variable."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], 
     Args:
         operations: the operations that are checked.
         taken: the names that are already used.
-        by: what the taken names are: `a column of every row` for the message `'status' is a column of every row`.
+        by: the end of the error message `'status' is a column of every row`: here, `a column of every row`.
 
     Raises:
         DispatchflowError: a dim or an option has such a name.

@@ -129,9 +129,9 @@ class Convolution(Summed, Window):
     def convolved(
         self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str
     ) -> str:
-        """Return ops that define `%sum`, the convolution of the image `%name` with the weights `%arg1`.
+        """Return ops that define `%sum`, the convolution of the image `%{name}` with the weights `%arg1`.
 
-        The sum begins with the SSA value that `init` names."""
+        The products are added to the value `%{self.init}`. `attribute` is empty or `{…}`, for the convolution op."""
         attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
         names, values, constants = snippets.scalars(zero_points(self), accumulator.element)
         c, ins = accumulator.mlir, f"ins(%{name}, %arg1{names} : {image.mlir}, {weights.mlir}{values})"

@@ -214,8 +214,8 @@ class Summed(Operation):
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
         """Return the bound on the errors of the results for a recipe's inputs.
 
-        The bound is that of `error`, except for a gelu with a recipe other than `random`. These recipes make sums that
-        are exact (docs/verification.md), so the bound covers only the error of the gelu itself."""
+        The bound is that of `error`, with one exception. For a gelu and a recipe other than `random`, the bound covers
+        only the error of the gelu, because the recipe's sums are exact (docs/verification.md)."""
         if recipe == "random" or self._function != "gelu":
             return self.error(operands)
         joined = self._joined(self._plain.reference(operands[:-1]), self._spread(operands[-1]))

@@ -1,9 +1,8 @@
 """Choose inputs of the recipe `exact`, for which the accumulator represents all partial sums exactly.
 
 A recipe is a way to make inputs for verification; docs/verification.md describes this one. An operation has one or more
-sets of exact inputs: `exact`, `exact2`, … Each set has other nonzero numbers; if it has zeros, they are at other
-positions.
-"""
+sets of exact inputs: `exact`, `exact2`, … The sets differ in their nonzero numbers and in the positions of their zeros,
+if any."""
 
 from __future__ import annotations
 
@@ -58,8 +57,8 @@ class Operation(Protocol):
 class ExactRange(NamedTuple):
     """Limits of exact inputs, chosen so that the accumulator represents all sums exactly.
 
-    For an operation with `factors` and `addends`, safe · r**factors + addends · (r + shift) ≤ 2**digits. `digits` is
-    the accumulator's number of binary digits, 24 for f32."""
+    The limits satisfy safe · r**factors + addends · (r + shift) ≤ 2**digits. A term is a product of `factors` operands;
+    `addends` operands are added to the sum. `digits` is the accumulator's number of binary digits, 24 for f32."""
 
     r: int
     """The largest magnitude: values are in -r … r, without 0."""
@@ -93,7 +92,7 @@ def _fits(operation: Operation, sum: float) -> bool:
 
 
 class Thinning(NamedTuple):
-    """The positions of the nonzero elements in one set of exact inputs."""
+    """The choice of zeros and signs in one set of inputs for the recipe `exact`."""
 
     axes: tuple[tuple[int, ...], ...]
     """The axes along which each operand has zeros; empty for an operand without zeros."""
@@ -115,7 +114,7 @@ class Thinning(NamedTuple):
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
-    """Return a `Thinning` for each set of exact inputs; () if no operand may have the needed zeros."""
+    """Return the sets of exact inputs; () if no zeros in the operands can make the sums exact."""
     sets, types = _unclipped(operation), operation.types
     # The random products of unsigned and signed integers have one sign in most columns.
     mixed = any(element.is_unsigned for element in types.operands)
@@ -168,7 +167,7 @@ def _factor(operand: Operand) -> bool:
 
 
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
-    """Return the largest `Thinning.share` for which a result has at most `safe` nonzero terms."""
+    """Return `Thinning.share`: the most nonzero positions with at most `safe` nonzero terms per result."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

@@ -54,8 +54,8 @@ def _late(raw: Array) -> Array:
 
 
 def _end(n: int) -> int:
-    """Return how many of a row's `n` columns, counted from its end, may have special elements.
+    """Return the number of columns at a row's end that may have special elements.
 
-    Special elements come late in a row for the sake of kernels that update a running mean. In each column after a
-    special element, such a kernel loses digits of the variance, although the kernel is right."""
+    In each column after a special element, a kernel that updates a running mean loses digits of the variance, although
+    the kernel is right. Therefore special elements come late in a row."""
     return min(max(n // 256, 16), n)

@@ -46,7 +46,7 @@ def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1
 
 
 def negative(raw: Array, element: ElementType) -> Array:
-    """Return a mask: True where `uniform` returns a negative number, if its range is symmetric around 0."""
+    """Return a mask of the negative numbers in the result of `uniform` for a range symmetric around 0."""
     below_0: Array = (raw.view(np.int64) < 0) != element.is_float
     return below_0
 

@@ -1,13 +1,14 @@
 """Choose inputs of the recipe `exact` (docs/verification.md) near the ends of their types' ranges.
 
-With small numbers, some wrong kernels give right results: kernels that read bf16 as f16, have no infinity, or add in
+Some wrong kernels give right results for small numbers: a kernel that reads bf16 as f16, has no infinity, or adds in
 fewer bits. Larger numbers show these errors.
 
-Floating-point operands are multiplied by powers of two, one for each line. This changes no digit of any partial sum. In
-a product A·B, a line is a row of A or a column of B. In general, the elements of a line have the same index along each
-of the axes `Operand.lines`.
+A line is all elements of an operand with the same index along each of the axes `Operand.lines`. In a product A·B, a
+line is a row of A or a column of B.
 
-Integers have magnitudes in the upper half of their type's range. All integers of a line have the same sign."""
+Each line of a floating-point operand is multiplied by a power of two. The digits of partial sums do not change.
+
+Integers have magnitudes in the upper half of their type's range. The integers of a line usually have the same sign."""
 
 from __future__ import annotations
 
@@ -76,7 +77,9 @@ def spans(operation: Operation) -> list[Span]:
 
 
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
-    """Return the numbers 0, 1, … of the lines, to broadcast to `shape`: [[0], [1], [2]] for three rows."""
+    """Return the number of each line, from 0, in an array that broadcasts to `shape`.
+
+    A line is all elements with the same index along the axes `lines`. For three rows, the result is [[0], [1], [2]]."""
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     return np.arange(prod(sizes)).reshape(sizes)
 
@@ -93,10 +96,10 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return a power of two for each line of an operand in a narrow type.
+    """Return a power of two for each line of an operand in a narrow type, as `codes` needs them.
 
-    The result is the argument `line` of `codes`. If the type's range is large enough, each power p is so small that the
-    type can represent p, 2p, 4p, …: `count` powers in all."""
+    If the type's range is large enough, the power p of a line is so small that the type can represent the `count`
+    powers p, 2p, 4p, …"""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
 
@@ -104,8 +107,8 @@ def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
 def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
     """Return numbers of a narrow type, with random signs, significands and exponents.
 
-    All significands of the type occur. A number's exponent is that of its element of `line`, plus 0 to `count` - 1.
-    Numbers above the type's range become its largest number."""
+    All significands of the type occur. `line` has a power of two for each number. The number's exponent is that of the
+    power, plus a random integer from 0 to `count` - 1. Numbers above the type's range become its largest number."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     significand = 1 + below(raw, 2 ** (element.digits - 1)) * element.unit * 2
     size = line * significand * (2.0 ** np.arange(count))[below(raw << np.uint64(32), count)]
@@ -171,10 +174,10 @@ def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bo
 
 
 def surplus(operand: Operand, operation: Operation) -> int:
-    """Return how far to shift random integers of a bias right, in bits, so that the sums are larger.
+    """Return by how many bits the random integers of a bias must be shifted right.
 
-    The bias is added before a relu. If the bias were much larger than the sums, it would decide the sign of all results
-    in a column. The result is 0 if the bias is floating-point or sums may wrap."""
+    The bias is added to sums before a relu. A bias that is much larger than the sums would decide the sign of all
+    results in a column. The result is 0 if the bias is floating-point or sums may wrap."""
     digits, more = sum(element.digits for element in operation.signature.operands[:2]), log2(max(operation.terms, 1))
     room = operand.type.element.digits
     wraps = operand.type.element.is_float or digits + more >= room

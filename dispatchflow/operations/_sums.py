@@ -16,17 +16,18 @@ Sums of 8 to 65,536 terms were measured in several orders; see docs/verification
 def growth(terms: int) -> float:
     """Return a bound on |error| / (u · Σ|terms|) for a sum of `terms` terms with both signs.
 
-    u is 2**-digits of the accumulator. The ratio is at most `terms` (Higham, Accuracy and Stability of Numerical
-    Algorithms, 3.13). For random signs the ratio does not grow with `terms`. Partial sums are then about √terms, the
-    error is about √terms times the rounding of a partial sum, and Σ|terms| is about `terms`."""
+    u is 2**-digits of the accumulator. For every sum, `terms` is a bound (Higham, Accuracy and Stability of Numerical
+    Algorithms, 3.13). For many terms the result is `_GROWTH`, because with random signs the ratio does not grow:
+    partial sums are about √terms, the error is about √terms · √terms · u, and Σ|terms| is about `terms`."""
     return min(float(terms), _GROWTH)
 
 
 def drift(terms: int, element: ElementType) -> float:
     """Return a bound on the relative error of a sum of positive terms, added in any order.
 
-    The bound grows with the number of terms, not with its square root (Jeannerod & Rump 2013). When the sum is much
-    larger than the terms, all additions round in the same direction, and finally a term adds nothing."""
+    The bound is proportional to the number of terms (Jeannerod & Rump 2013). A bound proportional to the square root of
+    this number would be too small. When the sum is much larger than the terms, all additions round in the same
+    direction, until terms no longer change the sum."""
     return terms * element.unit
 
 

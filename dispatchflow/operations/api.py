@@ -129,7 +129,7 @@ class Operation(Workload):
     def label(self) -> str:
         """Sizes, types with layouts, and non-default options: `4x4x4_f32t_f32t_f32t_accumulate_yes`.
 
-        The types are those of `signature`, not `types`: an option can make `types` equal for two signatures."""
+        The types are those of `signature`, because an option can give two signatures the same `types`."""
         types, lettered = self.signature, set(self.layout) <= _LETTERS
         elements = [element.mlir for element in types.operands]
         if lettered:
@@ -274,8 +274,7 @@ class Operation(Workload):
     def dispatches(self) -> int | None:
         """The number of different dispatches that the compiler must make; None if any number is right.
 
-        A case in which the compiler makes another number fails. Otherwise its time would be taken for the time of the
-        required dispatches."""
+        With another number the case fails, because its time would not be the time of the required dispatches."""
         return None
 
     @property

@@ -60,9 +60,9 @@ class Attention(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes (docs/verification.md); `balanced2` is used only if there is a single query.
+        """The names of the recipes (docs/verification.md).
 
-        In `balanced`, queries alternate in sign. `balanced2` gives the single query the opposite signs."""
+        In `balanced`, queries alternate in sign. A single query also gets `balanced2`, which has the opposite sign."""
         single = ["balanced2"] if self.sizes[1] == 1 else []
         return ("counted", "rising", "balanced", *single, "peaked", "highest", "random")
 
@@ -169,8 +169,9 @@ class Attention(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return the bound Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
 
-        ρ is the relative error of an exponential, and δ the relative error of 1 / Σ exponentials. u is the unit
-        roundoff of the accumulator, and w the unit roundoff of the operands' type."""
+        ρ is the relative error of an exponential, and δ that of 1 / Σ exponentials. The mean of ρ is weighted. u is the
+        accumulator's unit roundoff, and w that of the operands' type. `growth` bounds a sum's error (`_sums.growth`).
+        """
         # The unit roundoff of the accumulator is u. The unit roundoff of the operands' type is w; scaled queries and
         # weights may be rounded to this type. The relative error of an exponential is ρ, and that of 1 / Σ exponentials
         # is δ. The mean of ρ uses the weights of the keys.

@@ -209,9 +209,9 @@ class Norm(Operation):
         return self._error(operands, self.sizes[1], 0.0)
 
     def _error(self, operands: Sequence[Array], terms: int, rest: Array | float) -> Array:
-        """Return the bound of `error`, for rows with `terms` large elements and otherwise negligible ones.
+        """Return the error bound for rows with `terms` large elements; the other elements are negligible.
 
-        `rest` is the relative error that the negligible elements may cause in (variance + ε)."""
+        `rest` is the relative error of (variance + ε) that the negligible elements may cause."""
         import numpy as np
 
         from dispatchflow.operations._numeric import ULPS
@@ -230,7 +230,7 @@ class Norm(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`, or a smaller bound for the recipe `counted` and for rows with few terms."""
+        """Return an error bound, below that of `error` for the recipe `counted` and rows with few nonzeros."""
         # For `counted` the bound is 4·ULPS·u·|scale·(x − mean)/root| + u·|result|. The first term is for the roundings
         # of means, root and quotients. The sums of these inputs have almost no rounding errors, except in a kernel that
         # updates a running mean.

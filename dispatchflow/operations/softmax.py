@@ -107,7 +107,7 @@ class Softmax(Operation):
         return [np.where(single, self._low(alone), largest - 256.0 * ~among)]
 
     def _low(self, largest: Array) -> Array:
-        """Return low numbers of the type where `largest` is true, and still lower ones elsewhere."""
+        """Return large negative numbers of the type. Where `largest` is false, they are even lower."""
         import numpy as np
 
         # f16: the exponential of the distance overflows. f32: a kernel may compute powers of two, and multiply its
@@ -117,23 +117,23 @@ class Softmax(Operation):
 
     @property
     def _stairs(self) -> tuple[int, float]:
-        """The number T of stairs (see `_rising`), and the power p in the weight (t / T)**p of stair t.
+        """The number T of stairs in a row (see `_rising`), and the power p in a stair's weight.
 
-        There are at most n / 2 stairs. A kernel that does not rescale the sum at the first rise makes the sum too large
-        by about the fraction p / T**(1 + p). T and p are chosen so that this fraction is larger than the error bound.
-        The bound grows with T, because it includes a rounding for each stair."""
+        Stair t has the weight (t / T)**p. There are at most n / 2 stairs. If a kernel does not rescale the sum at the
+        first rise, the sum is too large by about the fraction p / T**(1 + p). T and p are chosen so that this fraction
+        is larger than the error bound. The bound grows with T, because it includes a rounding for each stair."""
         stairs, power = (8, 1.0) if self.signature.accumulator.bits == 16 else (512, 0.2)
         return min(max(self.sizes[1] // 2, 1), stairs), power
 
     @property
     def _nearest(self) -> float:
-        """The smallest distance below the maximum that `_rising` gives to elements other than stairs.
+        """The smallest distance from a row's maximum of the elements that `_rising` puts beside its stairs.
 
         The value is the largest difference that two random inputs can have."""
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:
-        """Return rows in which the maximum rises in many small steps (stairs), to 0 near the end of the row."""
+        """Return rows whose running maximum rises in many small steps (stairs), to 0 near the end of the row."""
         # In each tile with a stair, an online softmax must rescale the sum of the earlier tiles, by a factor near one.
         # All stairs have a visible weight. Therefore a tile that does not rescale is detected wherever it is, and so is
         # a kernel that rescales only if the maximum grows by much. The stairs are spread over the row, and are at other
@@ -212,9 +212,10 @@ class Softmax(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`, or a smaller bound for a recipe other than `random`.
+        """Return the bound `error` for the recipe `random`, and a smaller bound for other recipes.
 
-        The bound for such a recipe is 2·ULPS·u times the result, but at most a quarter of the effect of one term."""
+        The smaller bound is 2·ULPS·u times the result, but at most a quarter of the change that one lost term causes.
+        For `peaked` and `rising`, it is larger."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np

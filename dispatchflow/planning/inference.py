@@ -42,10 +42,10 @@ _SIZES = re.compile(r"\d+(?:x\d+)*")
 
 
 def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
-    """Return the operation that a sweep with dims and `words` means, if the sweep names no operation.
+    """Return the operation that a sweep without an operation's name means by its dims and `words`.
 
-    An operation fits if it has all of `dims` and all options in `words`. An operation that also accepts the values in
-    `words`, or has no dims besides `dims`, is preferred.
+    An operation fits if it has all of `dims` and all options in `words`. Operations that accept the values in `words`
+    are preferred, and then operations without other dims.
 
     Raises:
         SpecError: no operation fits, or several are left.
@@ -75,17 +75,17 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 
 
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Infer the operations of a sweep that has `shape` and no operation.
+    """Infer the operations of a sweep that has the key `shape` but not the key `operation`.
 
-    Return operation → word → value. A word is a key of a sweep, such as `shape` or `dtype`. The words are `shape` and
-    the given types, layouts and options, each with only those values that the operation takes.
+    Return operation → key → value. The keys are `shape` and those of `words` that give types, layouts or options. A
+    value has only the parts that the operation takes.
 
     `written` is the value of `shape`: names of classes, such as `tiny`, or sizes, such as `64x80`. `words` has the
-    sweep's other words and their values. An operation that takes none of the classes, or none of the values of a word,
-    is left out.
+    sweep's other keys and their values. An operation that takes none of the classes, or none of the values of a key, is
+    left out.
 
     Raises:
-        SpecError: a class or a value is taken by no operation, or sizes fit several operations or none.
+        SpecError: no operation takes a class or a value, or the sizes fit no operation or several.
     """
     narrowing = [f"{word}={value}" for word, value in words.items() if word in _NARROWING]
     named = dict.fromkeys(written.replace(",", " ").split())
@@ -127,12 +127,12 @@ def by_field(word: str, place: Location) -> str:
 
 
 def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return operation → word → value: the values of each word that the operation takes.
+    """Return, for each operation, a dict from word to the given values that the operation accepts.
 
-    Several values are joined to one text. An operation that takes no value of one of the words is left out.
+    The values of a word are joined to one text. An operation that accepts none of a word's values is left out.
 
     Raises:
-        SpecError: no operation takes one of the values. The error has `facts`.
+        SpecError: no operation accepts one of the values. The error shows `facts`.
     """
     written = {word: sweep_words.values(word, words[word]) for word in _NARROWING if word in words}
     for word, values in written.items():
@@ -165,8 +165,8 @@ def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
 def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str]:
     """Return the operations in `names` that have no dims besides `dims`.
 
-    Each operation in `names` must have all of `dims`. If some of the operations found have a true `by_dims`, only these
-    are returned."""
+    Each operation in `names` must have all of `dims`. If the attribute `by_dims` of some of the operations found is
+    true, the others are left out."""
     return _preferred([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
 
 

@@ -15,7 +15,7 @@ _SEMICOLONS = ("inputs", "parameters", "expected")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The place of a sweep. The methods spell keys and values as they are written there."""
+    """The place of a sweep: a spec or the command line. The methods spell keys and values accordingly."""
 
     sweep: str
     """`specs/matmul.toml:3, sweep[0]`, or `COMMAND_LINE`."""
@@ -57,7 +57,7 @@ class Location:
         return "the directory of dodo.py, or to -d if given" if self._is_line else "the spec's directory"
 
     def paths(self, word: str) -> str:
-        """Return a hint on how to write the paths of the key `word`."""
+        """Return a hint on how to write the paths that are the value of the key `word`."""
         if not self._is_line:
             return f"Paths are relative to {self.folder}."
         mark = "semicolon" if word in _SEMICOLONS else "comma"

@@ -183,7 +183,7 @@ def weights(written: str, place: Location, read: Read) -> Parameters:
 
 
 def _members(written: str, word: str, place: Location, read: Read) -> list[File] | None:
-    """Return the arrays that `ref.npz:in*` names; None if `written` names no `.npz` file."""
+    """Return the arrays that `written` names, such as `ref.npz:in*`; None if it names no `.npz` file."""
     if (split := archives.split(written)) is None:
         return None
     path, pattern = split

@@ -158,7 +158,7 @@ def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
-    """Return whether the sweep `table` cannot have the key `word`. A module, for example, has no `dtype`."""
+    """Return whether only sweeps of other programs have the key `word`: a module has no `dtype`."""
     if table.get("operation") == Module.name:
         return word in (name for name, *_ in _OPERATION_FIELDS) or word in OPTIONS
     operation = OPERATIONS.get(str(table.get("operation")))

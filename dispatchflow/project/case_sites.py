@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from dispatchflow.engine.state import CaseState
+from dispatchflow.measurement import calibration
 from dispatchflow.models.site import Program
 from dispatchflow.models.site_times import ProgramTimes
 from dispatchflow.project import alone
@@ -46,9 +47,10 @@ class CaseSites:
         """One row for each site, in program order."""
         return sites.rows(self.case, self.program, self.times, self.ceilings, self.configurations, self.alone)
 
-    def exceeds(self, margin: float) -> bool:
-        """Return whether a site is faster than a ceiling × `margin`; the recorded ceiling is then too low."""
-        return any((row["percent_of_peak"] or 0.0) > 100 * margin for row in self.rows)
+    @property
+    def above_ceilings(self) -> list[str]:
+        """At most one line: the sites that are faster than recorded ceilings, which are then too low."""
+        return sites.above_ceilings(self.rows, calibration.MARGIN)
 
     @property
     def text(self) -> str:
@@ -64,7 +66,7 @@ class CaseSites:
         other = sites.reconfigured(self.program, self.configurations, self.alone)
         if self.stateful is not None and self.times.steady:
             found.append(self.stateful)
-        return [*found, *sites.departures(self.times, self.alone), *other]
+        return [*found, *self.above_ceilings, *sites.departures(self.times, self.alone), *other]
 
 
 def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:

@@ -104,9 +104,9 @@ def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) 
 
 
 def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
-    """Return the keys of the actions that the plan's cases need with any of the available toolchains.
+    """Return the keys of the records that belong to the plan's cases with any of the available toolchains.
 
-    The keys include records of other commands, such as captures, and the times of sites under every protocol."""
+    Records of other commands, such as captures, and site times under every protocol belong to a case too."""
     if not workspace.plan.cases:
         raise SpecError("there are no cases", {"given": "keep=referenced"}, "Everything would be removed.")
     keys: set[Key] = set()

@@ -4,8 +4,8 @@ If any input differs, everything is planned again from the keys of actions (docs
 code and the text that a command line gave. Each answer is a file, `.dispatchflow/answers/QUESTION`. QUESTION is a
 digest of the command line and its environment.
 
-Answers are not in the database of records. Writing an answer there would change the database, an input of each answer.
-"""
+The database of records is an input of every answer. Answers are therefore not kept in the database: writing one there
+would make all others outdated."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _machine(_: str) -> str:
 
 
 def _package(name: str) -> str:
-    """Return the stamp of the file that importing a package would load; the package is not imported."""
+    """Return the stamp of a package's `__init__.py`, without importing the package."""
     found = find_spec(name)
     return stamp(found.origin) if found and found.origin else ABSENT
 

@@ -84,7 +84,7 @@ class Workspace:
 
     @cached_property
     def view_name(self) -> str:
-        """The name of this directory's view in the store's records. Several directories may share a store."""
+        """The path of `build/` relative to the store, which identifies this directory in the store's records."""
         return os.fsencode(os.path.relpath(self.view_path, self.store_path)).decode("ascii", "backslashreplace")
 
     @cached_property
@@ -270,7 +270,7 @@ class Workspace:
         return replace(device, absent=unfit) if unfit else device
 
     def noisy_above(self, case: Case) -> float:
-        """Return the relative half-width of the median's interval above which a case is noisy."""
+        """Return the limit above which a case is noisy: half-width of the median's interval / median."""
         if self.settings.noisy is not None:
             return self.settings.noisy
         return (

@@ -37,9 +37,10 @@ _WITHIN_PLACES = ("file", "program_digest", "data_digest", "toolchain_version")
 
 
 def newest(rows: Iterable[Row]) -> list[Row]:
-    """Return the last row for each combination of case, protocol, host and file.
+    """Return the last row for each combination of the columns `case`, `protocol`, `host` and `file`.
 
-    `rows` are oldest first. If the last row has the status `no device`, an earlier row of the same code replaces it."""
+    `rows` are oldest first. If the last row has the status `no device`, the last earlier row with another status and
+    the same compiled code replaces it."""
     found: dict[tuple[Any, ...], Row] = {}
     told: dict[tuple[Any, ...], Row] = {}
     for row in rows:

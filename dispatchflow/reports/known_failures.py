@@ -122,7 +122,7 @@ def old_entries(text: str, path: PurePath) -> list[KnownFailure]:
 
 
 def pattern(reason: str) -> str:
-    """Return a regular expression that matches `reason` with any SSA values and numbers.
+    """Return a regular expression that matches `reason` and the same error with other values or numbers.
 
     The expression ends before the first SSA value if the text before identifies the error."""
     text = naming(reason)

@@ -12,10 +12,10 @@ COLUMN = "percent_of_best_provider"
 
 
 def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return the rows with a cell `COLUMN`: the fastest comparable time in percent of the row's time.
+    """Return each row with an additional cell `COLUMN`.
 
-    The cell is 100 for the fastest row, and 50 for a row that takes twice as long. The cell is None if the row is not
-    correct, or if no other provider has a comparable row."""
+    The cell is the fastest comparable time in percent of the row's time: 100 for the fastest row, and 50 for a row that
+    takes twice as long. The cell is None if the row is not correct, or if no other provider has a comparable row."""
     shown = list(rows)
     fastest: dict[tuple[Any, ...], dict[tuple[Any, ...], Row]] = {}
     for row in filter(_has_rounds, shown):

@@ -209,6 +209,17 @@ def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
     return [f"the time alone differs from the time here by more than the noise: {', '.join(named)}{rest}{hint}"]
 
 
+def above_ceilings(found: Sequence[Mapping[str, Any]], margin: float) -> list[str]:
+    """Return at most one line: the rows of `found` whose rate is above a ceiling × `margin`."""
+    above = [(row["percent_of_peak"], row["site"]) for row in found if (row["percent_of_peak"] or 0) > 100 * margin]
+    if not above:
+        return []
+    percent, site = max(above)
+    why = "small arrays are in faster caches than those with which the highest rates were measured"
+    count = f"{units.count(len(above), 'site')} above the machine's highest rates"
+    return [f"{count}, such as {site} ({percent:.0f}%): {why}"]
+
+
 def reconfigured(program: Program, configurations: Mapping[str, str], alone: Mapping[int, Alone]) -> list[str]:
     """Return a line for each site that, compiled alone, got another configuration than in the program."""
     lines = []

@@ -59,7 +59,7 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[
 
 
 def _fastest(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the correct rows of each shape for which no other row is certainly faster."""
+    """Yield, for each shape, the correct rows that are not certainly slower than another row."""
     # Shapes are examined as the caller iterates, because `right` reads a row's records and the caller shows only a few.
     shapes: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in filter(believed, rows):
@@ -127,7 +127,7 @@ def applied(text: str | None) -> str:
 
 
 def _configured(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield (op, level → sizes as text) for each configured op."""
+    """Yield each configured op with its tile sizes: (op, {tiling level: sizes as text})."""
     for match in re.finditer(r"(?<!\S)(\w+)<", text):
         entries = split(text[match.end() : closing(text, match.end() - 1)])
         yield match[1], {name: value for name, _, value in (entry.strip().partition(" = ") for entry in entries)}

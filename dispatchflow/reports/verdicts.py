@@ -81,7 +81,7 @@ def rows(chains: Sequence[CaseState], toolchain: str, tags: Mapping[Any, Sequenc
 
 
 def before_last_line(text: str, chains: Sequence[CaseState]) -> str:
-    """Return `text` with a table of the verdicts on users' modules before its last line.
+    """Return `text` with a table inserted before its last line: the verdicts on users' modules.
 
     The table is inserted only if there are more than `_MANY` modules and not all are right."""
     # Cases of operations are not counted, because each verdict would have to be read from its record.

@@ -131,8 +131,8 @@ def parts_of(store: Store, table: Table) -> list[str]:
 def damage(store: Store, part: Path, found: pa.Table, table: Table = CASES) -> str | None:
     """Return how a Parquet file differs from the records; None if it does not differ.
 
-    `part` is the file, and `found` has the rows that were read from it. The file's digest is compared too, because
-    other programs may read parts of the file that do not change the rows."""
+    `part` is the file, and `found` has the rows that were read from it. The digest of the file is compared too: a
+    change that leaves the rows equal can still matter to other programs."""
     if (other := parquet.difference(found, store.records.rows_of(table.prefix + part.name), table)) is not None:
         return other
     written = store.records.remembered(_digest_of_part(table, part.name))

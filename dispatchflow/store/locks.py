@@ -200,10 +200,10 @@ _mine = _Mine()
 
 
 def _holder_in_words(place: Path, waiting: int) -> str | None:
-    """Describe the process that this process waits for. None if only its own threads hold the locks.
+    """Describe the process that this process waits for; None if only its own threads hold the lock.
 
-    `place` is the directory that is locked for work. `waiting` is the open descriptor of the file whose lock is
-    awaited: `place`, or the turnstile, which a process holds while it waits to measure."""
+    `place` is the directory whose lock is held during work. `waiting` is an open descriptor of what this process waits
+    to lock: `place`, or the turnstile, a file that a process keeps locked while it waits to measure."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiling or verifying"

@@ -103,7 +103,7 @@ class Records(Database):
         return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
 
     def passed_compiles(self, toolchain: Digest) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
-        """Yield (code digest, ingredients) of each successful compile by another toolchain."""
+        """Yield (code digest, ingredients) of each successful compile, except those by `toolchain`."""
         others = "stage = 'compile' and ok and json_extract(ingredients, '$.toolchain') <> ?"
         for code, text in self._all(f"select code, ingredients from record where {others}", toolchain):
             yield code, self.value(text)
@@ -134,7 +134,7 @@ class Records(Database):
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Record the newest key of each stage of a case, and the row that each view shows (its identity)."""
+        """Record a case's newest keys (stage → key), and the rows that views show (view → row's identity)."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -145,7 +145,7 @@ class Records(Database):
         return dict(self._all("select stage, key from latest where name = ?", name))
 
     def costs(self, protocol: str) -> dict[str, float]:
-        """Return stage → mean seconds of an action; for `profile`, of a measurement under `protocol`."""
+        """Return stage → mean seconds of its actions (for `profile`: of a measurement under `protocol`)."""
         took = "select sum(b.cost_s) / count(distinct m.id) from block b join measurement m on m.id = b.measurement"
         blocks = self._all(f"{took} where json_extract(m.ingredients, '$.protocol') = ?", protocol)[0][0]
         stages = dict(self._all("select stage, avg(cost_s) from record where ok group by stage"))

@@ -9,10 +9,9 @@ latest        the key with which each stage of a case last ran, for `doit explai
 measurement   all measurements; the newest ended measurement of a key counts
 block         the blocks (timings of benchmark processes) of each measurement, each recorded when it ends
 row           the rows of the Parquet files, from which a lost file can be written again
-said          name → identity (a digest) of the newest row with this name;
-              name of a view → identity of the row that the view shows
-remembered    name → value: facts that are expensive to find out
-"""
+said          name of a row → identity (a digest) of the newest row with this name;
+              name of a view (the folder that shows a case) → identity of the row that the view shows
+remembered    name → value: facts that are expensive to find out"""
 
 VERSION = 4
 

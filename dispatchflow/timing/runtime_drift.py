@@ -100,9 +100,9 @@ class Judgement:
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
     def should_be_repeated(self, controls: int, run: str) -> bool:
-        """Return whether the run named `run` should judge the two runtimes again.
+        """Return whether the run named `run` should compare the two runtimes again.
 
-        `controls` is the number of controls that this run can measure."""
+        `controls` is the number of cases that this run can measure for the comparison."""
         return (self.unknown and self.run != run) or controls > len(self.controls)
 
     @property

@@ -22,7 +22,7 @@ _ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The estimate of a case's sensitivity, as a normal distribution, and of the case's noise."""
+    """A case's estimated sensitivity to the machine's speed, as a normal distribution, and its noise."""
 
     mean: float = 0.8
     sd: float = 0.4
@@ -35,9 +35,9 @@ class Sensitivity:
 
     @property
     def _weight(self) -> float:
-        """The weight of this prior, as a sum of squared deviations of log(anchors' time).
+        """The weight of this prior against measured runs, as a sum of squares.
 
-        Measured runs whose deviations have this sum influence an estimate as much as the prior does."""
+        Runs count as much as the prior if the squared deviations of their log(anchors' time) have this sum."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:
@@ -77,9 +77,9 @@ def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
 
 
 class Felt:
-    """The sensitivities of cases. A case is identified by the key of its measurements.
+    """How strongly the time of each case follows the machine's speed, estimated from earlier runs.
 
-    `measured` yields (key, log(anchors' time), log(case's time)) for each measurement."""
+    `measured` yields (key, log(anchors' time), log(case's time)) for each measurement. The key identifies the case."""
 
     def __init__(self, measured: Iterable[tuple[str, float, float]], first: Sensitivity = PRIOR) -> None:
         self._runs: dict[str, list[tuple[float, float]]] = {}
@@ -88,9 +88,10 @@ class Felt:
         self._prior = prior(self._runs.values(), first)
 
     def by(self, key: str, now: tuple[float, float] | None = None) -> Sensitivity:
-        """Return a case's sensitivity, estimated from its earlier runs and the current run.
+        """Return how strongly a case's time follows the machine's speed, estimated from its runs.
 
-        `key` identifies the case. `now` is (log(anchors' time), log(case's time)) in the current run, or None."""
+        `key` identifies the case. `now` is (log(anchors' time), log(case's time)) in the current run; with None, only
+        earlier runs count."""
         earlier = self._runs.get(key, [])
         return self._prior.learned([*earlier, now]) if now else replace(self._prior.learned(earlier), unusual=0.0)
 

@@ -55,9 +55,10 @@ class Limits:
         return hit.reason(outcome.failure) if hit else outcome.failure
 
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
-        """Return why a failed action runs again, such as `failed at run_limit=10, now 20`. None if not.
+        """Return why a failed action runs again, such as `failed at run_limit=10, now 20`.
 
-        `recorded` is (name, value) of the limit that may have caused the failure, or None."""
+        Returns None if the limit was not raised. `recorded` is (name, value) of the limit that may have caused the
+        failure; None if no limit did."""
         if recorded is None:
             return None
         name, value = recorded

@@ -90,8 +90,8 @@ def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
 def reported(cores: Sequence[int], root: Path = Path("/")) -> int:
     """Return the logical CPU whose model and clock are recorded for the machine.
 
-    With several kinds of cores, the result is the last of `cores`, on which a single thread runs. Otherwise the
-    result is CPU 0."""
+    With several kinds of cores, the result is the last of `cores`, because a single thread runs on that core. Otherwise
+    the result is CPU 0."""
     return cores[-1] if len(set(map(_speeds(root), cores))) > 1 else 0
 
 

@@ -32,7 +32,7 @@ def output(folder: Path) -> dict[str, str]:
 
 
 def files(folder: Path) -> list[Path]:
-    """Return the loaded files in the loader's reports, without system files such as the C library.
+    """Return the files named in the loader's reports, without system files such as the C library.
 
     The loader wrote the reports into `folder` (see `output`). Links are not resolved, so that the caller notices when a
     link leads elsewhere."""

@@ -264,7 +264,9 @@ def _version(store: Store, compiler: Path, limits: Limits, scratch: Path) -> tup
 
 
 def _output(store: Store, program: Path, arguments: str, time_limit: str, limits: Limits, scratch: Path) -> str:
-    """Return the stdout of `program`. Reports of the files that it loads are written to `scratch`."""
+    """Return the stdout of `program`.
+
+    glibc's loader writes reports of the files that the program loads to `scratch`."""
     command = processes.Command(
         (os.fspath(program), *arguments.split()), Path("/"), program_files.output(scratch),
         time_limit_s=limits.value(time_limit), memory_limit_bytes=limits.memory_bytes,

@@ -27,7 +27,7 @@ def inexpressible(syntax: Release) -> str | None:
 
 
 def ignored(asked: str, pipeline: str, applied: Applied) -> str | None:
-    """Return why no executable has the configuration `asked` and the pipeline; None if an executable does."""
+    """Return why the configuration `asked` was not applied under `pipeline`; None if it was applied."""
     for executable in applied.executables:
         if any(config == asked for _, config in executable.configurations):
             wrong = executable.pipeline != pipeline

@@ -1,4 +1,4 @@
-"""Shared code of the tuning families that give tiles for matrix instructions to GPUs."""
+"""Shared code of the tuning families for GPUs that choose tiles for matrix instructions."""
 
 from __future__ import annotations
 

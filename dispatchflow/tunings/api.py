@@ -146,7 +146,7 @@ class Tuning:
     def unknown_to(self, backend: str) -> str | None:
         """Return why this backend would ignore the tuning; None if it would not.
 
-        The tuning may be for a user's module."""
+        The answer must also hold for a user's module."""
         return None
 
     def illegal(self, operation: Operation, backend: str) -> str | None:

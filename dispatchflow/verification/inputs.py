@@ -2,21 +2,21 @@
 
 A recipe is a way to make inputs whose results show certain errors (docs/verification.md). Numbers are made from
 Philox's raw stream, which numpy keeps stable (NEP 19), by the conversions of `operations._random`. Each operand has its
-own stream, so that operands differ and all tunings get the same data. There are three recipes, besides the recipes that
-an operation defines itself (`Operation.made`):
+own stream, so that operands differ and all tunings get the same data. An operation may define recipes itself
+(`Operation.made`). The other recipes are:
 
-- `exact`: in floating-point types, small integers with enough zeros that every partial sum is an integer that the
-  accumulator represents exactly. All orders of summation give the same bits, so a difference is a bug and not rounding.
-  The rule for the number of zeros is benchdnn's (oneDNN, tests/benchdnn/matmul), except that exactly `ExactRange.safe`
-  terms per result are nonzero; in benchdnn this is the average. Lines, such as rows of A in A·B, are multiplied by
-  powers of two. In integer types, the factors are large numbers, and their sums wrap (see `operations._range`).
-- `wide`: like `exact`, but the operands use their full significand, as far as sums remain exact (22 of f32's 24 binary
-  digits). In most products one factor has all these digits and the other is 1 or -1; in some products of f32 and f64,
-  both factors have half of the digits. Each sum has few nonzero terms. These terms are at different places in different
-  sums, so that they cover the summed dims. A kernel that reads an operand in a narrower type, leaves out a part of a
-  product, or uses a narrower accumulator for a part of the sum, cannot compute these bits.
-- `random`: floating-point numbers that are uniform in [-1, 1), or in the operand's own range, and are rounded to the
-  element type; integers that are uniform in the full range of their type."""
+- `exact`: floating-point operands are small integers, with enough zeros that the accumulator represents every partial
+  sum exactly. All orders of summation give the same bits, so a difference is a bug and not rounding. Exactly
+  `ExactRange.safe` terms of each result are nonzero; benchdnn has the same rule for the average result (oneDNN,
+  tests/benchdnn/matmul). Each line, such as a row of A in A·B, is multiplied by a power of two. Integer factors are
+  large numbers, and their sums wrap (see `operations._range`).
+- `wide`: like `exact`, but the operands have as many digits as exact sums allow (22 of f32's 24 binary digits). In most
+  products one factor has all these digits and the other is 1 or -1. In some products of f32 and f64, both factors have
+  half of the digits. Each sum has few nonzero terms. Their places differ from sum to sum, and together cover the summed
+  dims. A kernel gives other bits if it reads an operand in a narrower type, leaves out a part of a product, or uses a
+  narrower accumulator for a part of the sum.
+- `random`: floating-point numbers are uniform in [-1, 1), or in the operand's own range, and are rounded to the element
+  type. Integers are uniform in the full range of their type."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def stored(array: Array) -> bytes:
 
 
 def read(path: Path, dtype: np.dtype | str) -> Array:
-    """Read a file that contains a result of `stored`, and return the elements as a flat array.
+    """Read a file with bytes in the layout of `stored`, and return the elements as a flat array.
 
     If the number of 4-bit elements is odd, the array ends in an additional zero."""
     if (element := np.dtype(dtype)).name not in _PACKED:
@@ -120,10 +120,10 @@ def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) ->
 
 
 def _balanced(operation: Operation, operand: Operand) -> Array:
-    """Return the elements of one factor, all 1 or -1, so that the terms of each sum add up to 3 or 4.
+    """Return the elements of one factor: the terms of each sum are 1 and -1 and add up to 3 or 4.
 
-    The factor with more elements has both values; the other factor is 1 everywhere. In a sum of fewer than four terms,
-    all terms are 1."""
+    The factor with more elements contains 1 and -1; the other factor is 1 everywhere. In a sum of fewer than four
+    terms, all terms are 1."""
     shape, terms = operand.type.shape, operation.terms
     if operand != max(filter(_multiplied, operation.operands()), key=lambda each: each.type.size):
         return np.ones(shape, np.int64)
@@ -141,7 +141,7 @@ def wide_digits(operation: Operation) -> tuple[int, int]:
 
 
 def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
-    """Return the operands of the recipe `wide`, or of `wide2`, in which the two factors are exchanged."""
+    """Return the operands of the recipe `wide`, or of `wide2` if the two factors are `exchanged`."""
     digits, _ = wide_digits(operation)
     # If few results use an element, all numbers are positive before a relu, so that it hides no result.
     positive = operation.compares_bits("wide") and any(thinning.clipped for thinning in thinnings(operation))
@@ -182,10 +182,10 @@ def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
 
 
 def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
-    """Return (axes of each operand along which it has zeros, nonzero elements per line) for `wide`.
+    """Return the positions of zeros in the inputs of `wide`: (axes, nonzero elements per line).
 
-    Only one factor of the product has zeros: the factor whose nonzero elements cover more of the summed indices. An
-    operand without zeros has no such axes."""
+    `axes` has the axes along which each operand has zeros; () for an operand without zeros. Only one factor of the
+    product has zeros: the factor whose nonzero elements occur at more of the summed indices."""
     operands, (_, terms) = operation.operands(), wide_digits(operation)
     found: list[tuple[float, list[tuple[int, ...]], int]] = [(0, [()] * len(operands), 0)]
     for name in ("summed", "crossed"):
@@ -201,10 +201,9 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 
 
 def _all_codes(operation: Operation) -> int:
-    """Return the number of exponents with which `wide` calls `codes`; 0 if `codes` is not called.
+    """Return how many exponents the recipe `wide` passes to `codes`; 0 if `wide` does not call `codes`.
 
-    For 8-bit floats, `codes` makes numbers with all significands, because kernels may decode these types with tables.
-    """
+    For 8-bit floats, `wide` calls `codes` to get all significands. Kernels may decode these types with tables."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     if not narrow or operation.addends or operation.clips:
@@ -213,11 +212,11 @@ def _all_codes(operation: Operation) -> int:
 
 
 def _scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
-    """Return the scales of a factor's blocks, powers of two, as an array [lines, blocks].
+    """Return the scales of a factor's blocks, all powers of two, as an array [lines, blocks].
 
     `index` is the number of the operand with the scales. `scaled` is the type of the factor. Scales differ from block
-    to block, but in each result, the product of both factors' scales is the same for all blocks. The sum is therefore
-    exact. The product is between 2**-72 and 2**72."""
+    to block. But the product of the two factors' scales is the same for all blocks of a result, so that the result's
+    sum is exact. This product is between 2**-72 and 2**72."""
     # The sum of a block's products times one of the two scales is in the range of f32, too.
     least, most = exponents(scaled.element, subnormal=True)
     largest = 2 * (most + 1) + ceil(log2(scaled.shape[-1]))
@@ -227,14 +226,14 @@ def _scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
 
 
 def _multiplied(operand: Operand) -> bool:
-    """Return whether an operand is a factor of each summed term; others are added to or scale the sum."""
+    """Return whether an operand is a factor of each summed term. Others are added to a sum or scale it."""
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 
 def _turn(size: int, digits: int) -> Array:
-    """Return, for each of `size` summed indices, the factor that has all `digits`: 0, 1, or `_BOTH`.
+    """Return an array that says, for each summed index, which factor of the product has all `digits`.
 
-    With `_BOTH`, each factor has half of the digits."""
+    Each of the `size` elements is 0, 1, or `_BOTH` if each factor has half of the digits."""
     # The answer for an index is 0, 1, or `_BOTH` if each factor uses half of the digits. Only types with many digits
     # have `_BOTH`, because their products may be computed from products of parts of the factors.
     #
@@ -257,9 +256,9 @@ def random(operation: Operation) -> list[Array]:
 
 
 def _held(values: Array, element: ElementType) -> Array:
-    """Return these integers as values that the element type can represent.
+    """Return the integers `values` as numbers of the element type.
 
-    An unsigned type gets their magnitudes, and a type of powers of two gets 1 and 2."""
+    Unsigned types get the magnitudes. F8E8M0FNU has only powers of two: it gets 2 for positive integers, else 1."""
     if element is ElementType.F8E8M0FNU:
         return 1.0 + (values > 0)
     return abs(values) if element.is_unsigned else values
@@ -272,10 +271,10 @@ def _mask(
     part: int = 0,
     parts: int = 1,
 ) -> Array:
-    """Return a mask in which each line has `share` true positions; all if the line is shorter.
+    """Return a mask with `share` true positions in each line; a shorter line is true everywhere.
 
-    A line is all positions that differ only in their indices along `axes`. Masks with other values of `part` have other
-    true positions."""
+    A line is all positions that differ only in their indices along `axes`. Each `part`, from 0 to `parts` - 1, has
+    other true positions."""
     # A line is all positions with the same index along the other axes; `terms` is their number. Position i of a line is
     # true if (i · stride + offset) mod terms < share, with a stride that spreads the true positions. The offset is
     # (line number · parts + part) · share. Therefore the parts of a line have different true positions, and so do

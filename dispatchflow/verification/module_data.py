@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Return (type, bytes) of each argument; a type is spelt `4x8xf32`, or `=5` for the bare number 5.
+    """Return (type, bytes) of each argument. A type is spelt `4x8xf32`, or `=5` for the bare number 5.
 
     Raises:
         ToolError: the spec's inputs do not fit `types`, the types of arguments that the function declares.
@@ -155,7 +155,7 @@ def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
 def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, bytes]]:
     """Return the results that the user expects, as index → (type such as `4x8xf32`, bytes).
 
-    The type is "" if the user's file does not state it. If all given results are files, bare numbers may be missing.
+    The type is "" if the user's file does not state it. Bare numbers are left out if there are only files of tensors.
 
     Raises:
         ToolError: the number of results, a type or a size differs from the function's.

@@ -1,20 +1,19 @@
 """Check which errors the recipes of an operation would detect: the power of its verification.
 
 A recipe is a way to make inputs whose results show certain errors (docs/verification.md). If the bound on the results'
-errors is too large, wrong results pass. Therefore errors are planted in the very inputs that verify a case. An operand
-is spoilt, the reference is computed from the spoilt operand, and the reference's result is then compared with the
-expected result, as a kernel's result is. The recipes of an operation together must detect
+errors is too large, wrong results pass. Therefore errors are planted in the inputs that verify a case: the reference is
+computed from a spoilt operand, and its result is judged as a kernel's result is. The recipes together must detect
 
 - zeros in place of an operand;
 - an operand in which one line is zero (all elements with one index along an axis): for each axis, the last line and
   another line;
 - an operand in which one element is zero, at `_PLACES` places;
 - an operand with half of its type's binary digits, as if read in a narrower type;
-- a factor of a product that has half of its digits at only some indices of the summed dim: at every second index in the
-  middle (see `_middle`). This error is planted only if the summed dim has at least `_LINES` indices, and the recipe
-  `wide` has enough lines to show the error (see `_spread`).
+- a factor of a product with half of its digits at every second index in the middle of the summed dim (see `_middle`).
+  This error is planted only if the summed dim has at least `_LINES` indices, and the recipe `wide` has enough lines to
+  show the error (see `_spread`).
 
-If one of these errors is detected by no recipe, the verdict is `mistrusted`, also for operations that a user adds. A
+If no recipe detects one of these errors, the verdict is `mistrusted`. Operations that a user adds are checked too. A
 planted error affects all results that use the operand. Errors in single results are found by the recipes `random` and
 `exact`."""
 
@@ -60,9 +59,9 @@ class Spoilt(NamedTuple):
 
 
 def unseen(operation: Operation) -> list[str]:
-    """Return the errors that no recipe would show, as phrases: `operand 0 read as zeros`.
+    """Return the planted errors that no recipe would detect, such as `operand 0 read as zeros`.
 
-    A large operation is replaced by an excerpt, which has the same sums but fewer results."""
+    A large operation is replaced by a smaller one with the same sums but fewer results."""
     try:
         return _unseen(excerpt(operation))
     except ToolError:  # a reference that works only for the original sizes
@@ -105,7 +104,9 @@ def excerpt(operation: Operation) -> Operation:
 
 
 def errors(operation: Operation) -> Iterator[Spoilt]:
-    """Yield the errors that the recipes must show, operand by operand, at random places."""
+    """Yield the errors that verification must detect, for one operand after the other.
+
+    Each error changes one operand. The changed elements, and some of the changed lines, are chosen at random."""
     for index, operand in enumerate(operation.operands()):
         shape, element = operand.type.shape, operand.type.element
         whose = f"operand {index}"
@@ -139,7 +140,9 @@ def _without_element(values: Array, place: int) -> Array:
 
 
 def _spread(operation: Operation) -> bool:
-    """Return whether the operands of `wide` have enough lines to show the error that `_middle` plants."""
+    """Return whether the operands of the recipe `wide` have enough lines to show the error of `_middle`.
+
+    A line is all elements that differ only in their indices along the axes with zeros."""
     if not operation.has_wide:
         return False
     thinned = [
@@ -151,9 +154,9 @@ def _spread(operation: Operation) -> bool:
 
 
 def _middle(values: Array, axis: int, element: ElementType) -> Array:
-    """Return a copy in which some indices along `axis` have half of the element type's digits.
+    """Return a copy in which every second index in the middle of `axis` has only half of the digits.
 
-    These are every second index, except in about the first and the last eighth of the axis."""
+    The full digits are those of `element`. About the first and the last eighth of the axis are unchanged."""
     values = values.copy()
     lines, size = values.swapaxes(0, axis), values.shape[axis]
     places = slice(size // 8 | 1, size - size // 8, 2)

@@ -51,8 +51,8 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
     hide small errors. Therefore reference - error and reference + error are rounded to the result's type. The tolerance
     is the distance from the reference to the farther of these two numbers.
 
-    This detects even an error in a sum that is smaller than the result's last digit. The error moves some sums across
-    the midpoint between two numbers of the type, and these sums are rounded to the wrong number."""
+    Even sums that are wrong by less than the result's last digit are detected. Some of them cross the midpoint between
+    two numbers of the type, and are rounded to the wrong number."""
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)

@@ -2,20 +2,20 @@
 
 There is no error analysis of a user's program. Therefore tolerances are derived from the expected result, whose
 elements show how large the terms of the sums may have been. If the terms of a sum cancel, the sum is small, but its
-rounding errors are those of large terms. The terms were about as large as the elements near the sum, its surroundings.
-The tolerance of an element is therefore rtol · (magnitude of the element + magnitude of its surroundings), where rtol
-is the relative tolerance.
+rounding errors are those of large terms. The surroundings of an element, the elements near it, are about as large as
+its terms. The tolerance of an element is therefore rtol · (magnitude of the element + magnitude of its surroundings),
+where rtol is the relative tolerance.
 
 The root mean square of the complete result is no measure of the surroundings, because the largest elements dominate it.
 If the result has a mask of -3.4e38, or one row that is a million times the others, nearly any value of the other
 elements would pass. Therefore there are two tolerances:
 
-- *tight*: the surroundings are four times the typical element of the same line and column (`_typical`), but at most the
-  root mean square of all elements. An element within this tolerance is right.
-- *loose*: the surroundings are the root mean square of all elements that may have been terms of this element. An
-  element outside of this tolerance is wrong. Elements of more than 2**60 times the typical magnitude, such as a mask of
-  finfo.min, are not counted as terms. The rounding errors of such terms would be larger than the typical element, even
-  in f64.
+- *tight*: the magnitude of the surroundings is four times the typical element of the same line and column (`_typical`),
+  but at most the root mean square of all elements. An element within this tolerance is right.
+- *loose*: the magnitude of the surroundings is the root mean square of all elements of the result that are small enough
+  to have been terms of this element. An element outside of this tolerance is wrong. Elements of more than 2**60 times
+  the typical magnitude, such as a mask of finfo.min, are left out. The rounding errors of such terms would be larger
+  than the typical element, even in f64.
 
 For an element between the two tolerances, only an analysis of the program could decide, so the verdict is `mistrusted`.
 If elements have similar magnitudes, as results for random inputs have, both tolerances are equal: four times the

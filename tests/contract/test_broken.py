@@ -145,8 +145,7 @@ def changes(broken: str, cls: type[Operation], signature: str) -> bool:
 def one_of_each(parameters: list[Any]) -> list[Any]:
     """Mark all parameters as slow, except one of each operation.
 
-    The parameter that is not marked has the operation's first type. Its kind of error changes from operation to
-    operation."""
+    The exception has the operation's first type. The operations take turns through the kinds of errors."""
     found, operations = [], list(OPERATIONS.values())
     for parameter in parameters:
         _, cls, signature = parameter.values

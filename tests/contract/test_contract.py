@@ -45,10 +45,10 @@ _LIKE_MATMUL = ("batch_matmul", "chain", "matmul_splitk", "matvec", "vecmat")
 
 
 def words_of(choice: tuple[object, ...], case: Case) -> Words:
-    """Return what the quick cases must cover of this case, as words for `covering`.
+    """Return the words of a case for `covering`: choices that the quick cases must cover.
 
-    The words are the case's choices, such as its type and layout, the type of its result, and its tuning. The tuning's
-    family must be covered for each operation. A tuning with its numbers must be covered for only one operation."""
+    The words are the case's choices, such as its type and layout, the type of its result, its tuning's family, and its
+    tuning with all numbers. `quick` covers each family for each operation, but each tuning for only one operation."""
     own = [*choice, case.operation.types.result]
     own[_TUNING] = case.tuning.family
     if choice[0] in _LIKE_MATMUL:
@@ -57,10 +57,10 @@ def words_of(choice: tuple[object, ...], case: Case) -> Words:
 
 
 def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -> set[Case]:
-    """Return a few of `cases` that together have all their words (`words_of`), except those in `seen`.
+    """Return a few of `cases` that have all words of `cases` (`words_of`), except the words in `seen`.
 
-    Cases with the default tuning are preferred. With other tunings, packed types take up to ten times as long to
-    compile."""
+    Cases with the default tuning are preferred, because packed types take up to ten times as long to compile with other
+    tunings."""
     quickly = sorted(cases.items(), key=lambda item: item[1].tuning.family != "default")
     choices = {choice: words_of(choice, case) for choice, case in quickly}
     missing = set().union(*choices.values()) - set(seen)

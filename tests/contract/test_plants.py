@@ -1,6 +1,6 @@
-"""Verification reports planted errors in numpy for all variants, and in compiled modules for some.
+"""Verification detects planted errors: in numpy for all variants, in compiled modules for some.
 
-A new operation is tested with the errors that any operation may have, without a change of this file."""
+Errors that any operation may have are planted in new operations too, without a change of this file."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from dispatchflow.verification.verdict import compare_bits, compare_bounded
 
 
 def variants(name: str) -> list[Operation]:
-    """Return all variants with the first type, but only the first variant of each other type.
+    """Return all variants of the first type, and one variant of each other type.
 
-    The first variant has the first layout and the first value of each option."""
+    The one variant has the first layout and the first value of each option."""
     first = by_name(name)[0]
     return [
         operation
@@ -115,10 +115,10 @@ def edited(name: str) -> list[tuple[str, Operation, str]]:
 
 
 def chosen(name: str, every: bool) -> list[tuple[str, Operation, str]]:
-    """Return errors that can be planted in any operation, as (name of the error, operation, wrong body).
+    """Return (name of the error, operation, wrong body) for errors that any operation may have.
 
-    Only errors that verification reports when they are planted in numpy are returned. If `every` is false, only one
-    error of each kind is returned."""
+    Errors that verification does not report in the numpy reference are left out. If `every` is false, only one error of
+    each kind is returned."""
     first = by_name(name)[0]
     # Plants edit operands of static sizes only.
     of_first = [o for o in by_name(name) if o.signature is first.signature and not o.dynamic_dims]
@@ -189,9 +189,9 @@ EVERY = [pytest.param(False, id="some"), pytest.param(True, id="every", marks=[p
 
 @pytest.fixture
 def compiled(name: str, every: bool, workspace: Workspace) -> tuple[Wrong, Record]:
-    """Return the operation's planted errors, and the record of a compiled module that contains them.
+    """Return an operation's planted errors, and the record of compiling them in one module.
 
-    The module's first functions are the right ones, from `right_of`."""
+    The module begins with the functions without errors, from `right_of`."""
     flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host, workspace.resolver.syntax)
     wrong = [*edited(name), *chosen(name, every)]
     functions = [*((operation, operation.body("")) for operation in right_of(wrong)), *(each[1:] for each in wrong)]

@@ -1,4 +1,4 @@
-"""The key of a capture has everything that decides its bytes.
+"""The key of a capture changes with everything that decides the captured bytes.
 
 All sites that a call may launch are captured."""
 

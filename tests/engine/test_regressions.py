@@ -21,9 +21,9 @@ WORDS = "[[known_failure]]\nmatch = 'matmul_*'\nmessage = 'never'\nreason = 'kno
 
 @pytest.fixture
 def recorded(records, resolver_of, case_of):
-    """Return a function that records a case's stages up to the stage in its arguments.
+    """Return a function, `record(stage, ok)`, that records a case's stages up to `stage`.
 
-    Only this last stage may fail."""
+    `ok` says whether `stage` succeeded. The stages before it succeeded."""
     records.remember("toolchain:old", json.dumps({"digest": OLD.digest, "version": "3.12.0", "runtime_digest": "old"}))
 
     def record(stage, ok, **changed):

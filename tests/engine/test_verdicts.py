@@ -37,7 +37,7 @@ def compiled(case_of, records, resolver_of):
 
 @pytest.fixture
 def verified(records, resolver_of):
-    """Return a function that records a case's pending verification by a runtime, passed or failed."""
+    """Return a function that records that a case passed or failed verification by a runtime."""
 
     def make(case, runtime, ok, **words):
         resolver = resolver_of(toolchain=replace(TOOLCHAIN, runtime_digest=runtime))

@@ -1,6 +1,7 @@
-"""The text of the module that gives each call other copies of its cold operands (`iree/rotation.py`).
+"""The text of the module that `iree/rotation.py` emits.
 
-These tests need no compiler."""
+Each call of the module uses other copies of the cold operands, which must not be in a cache. These tests need no
+compiler."""
 
 from __future__ import annotations
 

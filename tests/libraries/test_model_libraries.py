@@ -1,4 +1,4 @@
-"""Cases in which a library computes a model are planned beside IREE's, and have keys of their own."""
+"""Cases in which a library computes a model: their planning and their keys."""
 
 from pathlib import Path
 

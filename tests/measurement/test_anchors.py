@@ -1,4 +1,4 @@
-"""Anchors give a session's factor and the interval in which the next session's median is expected."""
+"""The times of anchor kernels show the machine's speed in a run, and where the next median may be."""
 
 import csv
 import json
@@ -157,9 +157,10 @@ DIVIDING = Sensitivity(1.0, 1e-6, 0.01, 200.0)
 
 
 def covered(felt_by, machines=20, sessions=18, cases=5):
-    """Return two dicts: the fraction of intervals that contain the next median, and their number.
+    """Return two dicts with the keys "plain" and "anchored".
 
-    The next median is that of the same case in the next session. The keys of both dicts are "plain" and "anchored"."""
+    The first has the fraction of intervals that contain the same case's median in the next session. The second has the
+    number of intervals."""
     held = {"plain": [], "anchored": []}
     for seed in range(machines):
         rng, history, earlier, before = np.random.default_rng(seed), History(), [], {}

@@ -195,10 +195,10 @@ def test_without_pauses_rounds_follow_each_other_and_the_measurement_records_it(
 
 @pytest.fixture
 def waiting(monkeypatch):
-    """Return an empty list, whose entries replace the results of blocks.
+    """Return an empty list for tests to fill with the results of blocks.
 
-    An entry is (part of the block's time that it waited for a CPU, block's time in ns). The part may be None. Each
-    block takes the first entry and removes it. If the list is empty, a block takes 1 ms and hardly waits."""
+    An entry is (waited, block's time in ns). `waited` is the fraction of the time in which the block waited for a CPU,
+    or None. Each block removes the first entry. If the list is empty, a block takes 1 ms and hardly waits."""
     coming = []
 
     def run_block(bench, toolchain, trial):

@@ -1,4 +1,4 @@
-"""A report names the wrong sites of a program and the sites that were not compared."""
+"""A report names the sites that are wrong, and the sites that were not compared."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def moving(*origins):
 
 
 def stored(*origins):
-    """Return the body of a dispatch that only copies, as IREE 3.13 gives it for a padded convolution."""
+    """Return a dispatch body that only loads and stores, as IREE 3.13 forms for a padded convolution."""
     around = "iree_tensor_ext.dispatch.tensor.load", "iree_tensor_ext.dispatch.tensor.store", "flow.return"
     return tuple(Computation(kind, origins, tensor="load" in kind) for kind in around)
 
@@ -41,7 +41,7 @@ def launch(number, at_load=False, function="main$async"):
 
 
 def program(source, flow, *bodies, launches=None):
-    """Return the program with the dispatches of `flow`, whose bodies are `bodies`, in the same order."""
+    """Return the program with the operations `flow`. `bodies` has the bodies of its dispatches, in order."""
     places = [number for number, each in enumerate(flow) if each.kind == "flow.dispatch.workgroups"]
     formed = [Dispatch(place, body, (), ()) for place, body in zip(places, bodies, strict=True)]
     host = launches or [launch(number) for number in range(len(formed))]

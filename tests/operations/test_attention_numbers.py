@@ -1,6 +1,4 @@
-"""Verification reports an attention that loses digits, or computes a range of numbers wrongly.
-
-The digits are lost in a part of the operands."""
+"""Verification reports attention that drops digits of some elements or is wrong in a number range."""
 
 from __future__ import annotations
 
@@ -20,10 +18,10 @@ def judges(operation: Operation) -> list[Judge]:
 
 
 def with_fewer_digits(operation: Operation, operands: list[Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield (error, operands), where a part of the numbers is rounded to half of the type's binary digits.
+    """Yield (error, operands), with some numbers rounded to half of the type's binary digits.
 
-    The part is some indices along the dim k1 of the queries or keys, some keys or their values, or all queries and
-    keys."""
+    These numbers are in one operand, at some indices of an axis: k1 of the queries or keys, k2 of the keys or values.
+    In the last case all queries and keys are rounded."""
     _, _, _, k1, k2 = operation.sizes
     element = operation.signature.operands[0]
     parts = [(0, 2, k1), (1, 2, k1), (1, 1, k2), (2, 1, k2)]
@@ -72,9 +70,9 @@ def test_the_digits_of_each_place_of_queries_and_keys_count(types: str) -> None:
 def attention(
     operation: Operation, operands: list[Any], exp: Any = np.exp, first: float = -np.inf, most: float = np.inf
 ) -> Any:
-    """Compute attention with the exponential `exp` and the first maximum `first`.
+    """Compute attention with `exp` as the exponential. The maximum of scores is at least `first`.
 
-    Products of queries and keys overflow above `most`."""
+    A product of a query and a key becomes infinite if its magnitude is above `most`."""
     _, m, _, _, k2 = operation.sizes
     products = operands[0] @ operands[1].swapaxes(1, 2)
     scores = operation._scale * np.where(abs(products) > most, np.copysign(np.inf, products), products)

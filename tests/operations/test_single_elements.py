@@ -1,4 +1,4 @@
-"""Errors of elementwise functions and maxima are reported in all parts of a type's range."""
+"""Verification reports elementwise functions and maxima that are wrong for only some elements."""
 
 from __future__ import annotations
 

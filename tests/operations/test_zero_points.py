@@ -1,4 +1,4 @@
-"""Sums of quantized operands in too few bits are reported, also if there is only one row or image."""
+"""A quantized sum that is computed in too few bits is reported, even with only one row or image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`doit store` shows, checks and cleans a store of the real compiler's files, also beside runs."""
+"""`doit store` shows, checks and cleans a store of the real compiler's files, also during a run."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ PYTHON = "lib/python3.9/site-packages"
 
 
 class Idle:
-    """A project with nothing to do. Its stored answer is changed to `TOLD`, which only a replay prints."""
+    """A project with nothing to do. `settle` writes `TOLD` into the stored answer, to recognize replays."""
 
     def __init__(self, project: Project, *words: str) -> None:
         self.project, self.words = project, words
@@ -104,7 +104,7 @@ def _before(tools: Path) -> None:
 
 
 def _newer(lib: Path) -> None:
-    """Make the same tools available at another path."""
+    """Give the tools a second path: `python3.10`, a link to `python3.9`."""
     (lib / "python3.10").symlink_to("python3.9")
 
 

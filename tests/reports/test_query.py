@@ -25,7 +25,7 @@ ROW = {
 
 @pytest.fixture
 def said(tmp_path, capsys, monkeypatch):
-    """Return a function that returns what `doit` prints for a command line and these rows."""
+    """Return `say(words, *rows)`, which returns what `doit WORDS` prints if the results contain `rows`."""
     monkeypatch.setattr("doit.doit_cmd._CMDLINE_VARS", {})
     monkeypatch.delenv("DISPATCHFLOW_STORE", raising=False)
 

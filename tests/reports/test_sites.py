@@ -76,6 +76,13 @@ def test_one_line_names_the_sites_whose_times_alone_differ_the_largest_differenc
     assert sites.departures(timed, known) == [apart.replace("-10%", "-10% (with cold inputs +20%)")]
 
 
+def test_one_line_names_the_site_that_is_most_above_the_highest_rates() -> None:
+    rows = [{"site": str(i), "percent_of_peak": percent} for i, percent in enumerate((109.0, None, 175.0, 187.4), 1)]
+    (line,) = sites.above_ceilings(rows, 1.1)
+    assert line.startswith("2 sites above the machine's highest rates, such as 4 (187%): small arrays are in ")
+    assert sites.above_ceilings(rows[:2], 1.1) == []
+
+
 def test_a_table_names_what_is_guessed_untimed_and_in_no_site(timed: ProgramTimes) -> None:
     text = sites.table(sites.rows("net", PROGRAM, timed))
     _, first, second, third = text.splitlines()

@@ -1,4 +1,4 @@
-"""Records, measurements, rows and remembered facts in SQLite, also of several connections at once."""
+"""SQLite keeps records, measurements, rows and facts, even if several connections write at once."""
 
 import sqlite3
 import threading

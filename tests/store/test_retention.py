@@ -1,4 +1,4 @@
-"""The rule of `doit store clean` chooses records and objects to remove, here without any files."""
+"""The choice of records and objects that `doit store clean` removes, tested without files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Undo the scaling of operands by the recipe `exact`, which multiplies each line by a power of two.
+"""Divide operands of the recipe `exact` by the powers of two with which `exact` multiplied them.
 
-A line is, for example, a row of A or a column of B in A·B."""
+Each line of an operand has its own power. A line is, for example, a row of A or a column of B in A·B."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dispatchflow.operations._range import powers, spans
 
 
 def unscaled(operation: Operation, operands: Sequence[Any]) -> list[Any]:
-    """Return the operands as they are before `exact` multiplies lines by powers of two.
+    """Return the operands without the powers of two by which the recipe `exact` multiplies each line.
 
     Floats are returned in float64, and integers in int64. Integers are never scaled."""
     found = []

@@ -67,7 +67,7 @@ def unfused(operation: Operation, operands: list[Any]) -> Any:
 
 
 def along_the_other_axis(operation: Operation, operands: list[Any]) -> Any:
-    """Add the bias or the scale to the sums, along a wrong axis. Return None if there is neither."""
+    """Return the sums plus the bias or scale, added along a wrong axis; None if there is neither."""
     if operation.epilogue == "residual" or not operation.parameters():
         return None
     total, axis = unfused(operation, operands), operation.channel_axis

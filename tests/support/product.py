@@ -78,8 +78,8 @@ def everything(
     """Yield every combination of the registries as (choices, case).
 
     The choices are the operation, type, layout, values of options, tuning, target and shape. With the default options,
-    all layouts are combined with all tunings. With other options, layout and tuning are the defaults; for an
-    operation's first type, one of these two may differ.
+    all layouts are combined with all tunings. With other options, layout and tuning are the defaults. Only an
+    operation's first type also has cases with another layout or another tuning, but not both.
 
     Args:
         targets: the targets of the cases.

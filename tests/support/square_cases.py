@@ -55,7 +55,9 @@ SIGNATURES = [
 
 @pytest.fixture(scope="session")
 def compiled_squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a store in which the default cases of the quick `SIGNATURES` are compiled, but not verified."""
+    """Return a folder whose store has compiled cases: one for each of `SIGNATURES` that is not slow.
+
+    The cases are not verified."""
 
     def make(folder: Path) -> None:
         folder.mkdir(exist_ok=True)

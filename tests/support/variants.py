@@ -59,10 +59,10 @@ def by_name(name: str) -> list[Operation]:
 
 
 def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
-    """Return the words of all verdicts that the recipes give on a kernel's results.
+    """Return the words of the verdicts on a kernel's results, with the inputs of each recipe.
 
-    `result` stands for the kernel, usually one with a certain error. It takes operands in float64 or int64 and returns
-    the result, or None if the operation cannot have this error. There are then no verdicts."""
+    `result` takes operands in float64 or int64 and returns the kernel's result, usually with a certain error. If the
+    operation cannot have this error, `result` returns None, and the set is empty."""
     return set(_words(operation, result))
 
 

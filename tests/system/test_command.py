@@ -1,4 +1,4 @@
-"""The command `dispatchflow` behaves as `doit` does, and so does a `doit` forked by the tests."""
+"""The command `dispatchflow` and the tests' forked `doit` behave like an ordinary `doit`."""
 
 from __future__ import annotations
 

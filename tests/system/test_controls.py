@@ -52,7 +52,7 @@ def test_an_equally_fast_runtime_is_judged_unchanged_and_nothing_is_measured_aga
 
 
 def _judged_as_fast(copied: Project, tools: Path) -> bool:
-    """Let two runs judge an equally fast runtime. Return False if the judgement is `moved`.
+    """Let two runs judge a second runtime of the same speed. Return False for the judgement `moved`.
 
     After any other judgement, assert that no case is measured again, and return True."""
     words = ("protocol=fast", f"profile:{NAME}", environment(tools, SAME))

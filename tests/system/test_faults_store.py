@@ -1,4 +1,4 @@
-"""Damaged objects and damaged parts of the results are noticed and restored."""
+"""Damaged objects (files in the store) and damaged Parquet files are noticed and restored."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ CALIBRATION = "measuring this machine's highest compute and memory rates "
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turn off pauses, and with them the recording of waits for CPUs.
+    """Turn off pauses between rounds. Without pauses, waits for CPUs are not recorded.
 
-    Other tests load the machine, and recorded waits would keep a session out of the history."""
+    Other tests load the machine. The history leaves out a session with many recorded waits."""
     monkeypatch.setenv("DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS", "1")
 
 

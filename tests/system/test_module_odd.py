@@ -1,4 +1,4 @@
-"""Files that are not modules, wrong inputs and stateful modules get a reason, and stop no other case."""
+"""Wrong inputs, stateful modules and files that are not modules get a reason, and stop no other case."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Measurements of another runtime are reused only if control cases show that the runtime did not move."""
+"""Measurements of another runtime are reused only if control cases behave the same with both runtimes."""
 
 import random
 from dataclasses import replace
@@ -61,7 +61,7 @@ def measured(case_of, records, resolver_of):
 
 @pytest.fixture
 def judge(records, resolver_of, case_of):
-    """Return a function that records a judgement on two runtimes for the device with one thread."""
+    """Return a function that records a `Judgement` of two runtimes on the device with one thread."""
 
     def make(found, one=OTHER, other=TOOLCHAIN.runtime_digest, **words):
         identity = resolver_of().chain(case_of(threads=1, **words)).device.identity

@@ -1,4 +1,4 @@
-"""A case's sensitivity, its slowdown relative to that of the anchors, is learned from earlier runs."""
+"""Earlier runs show a case's sensitivity: how strongly its time follows the machine's speed."""
 
 import csv
 from collections import defaultdict

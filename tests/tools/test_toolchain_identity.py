@@ -1,4 +1,4 @@
-"""A toolchain is identified by the compiler's code, also behind links and scripts."""
+"""The compiler's code identifies a toolchain, even if links or scripts lead to the compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A traced program, or the tool that captures its trace, may end first, fail or hang.
+"""The traced program, or the tool that captures the trace, may end before the other, fail or hang.
 
 The capturing tool is a script here."""
 

@@ -47,8 +47,8 @@ class LocateCommand(QueryCommand):
 def _reference(workspace: Workspace) -> Target | None:
     """Return the target that `reference=` names; None if it is not given or names a library.
 
-    `reference` stays in `workspace.values` only with `file=` or `suite=`, where the sweep of modules needs it.
-    Otherwise this function removes `reference`, because it would start a sweep of modules."""
+    Without `file=` or `suite=`, also remove `reference` from `workspace.values`, where it would start a sweep of
+    modules."""
     values = workspace.values
     word = values.get("reference")
     if not {"file", "suite"} & values.keys():

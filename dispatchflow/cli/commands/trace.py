@@ -115,7 +115,7 @@ def _traced_program(workspace: Workspace, argv: Sequence[str], out: str | None) 
 
 @contextmanager
 def _passed_on(stream: BinaryIO) -> Iterator[str]:
-    """Yield the path of a pipe, whose content a thread copies to `stream` as soon as it arrives."""
+    """Yield the path of a pipe. A thread copies the pipe's content to `stream` as soon as it arrives."""
     reading, writing = os.pipe()
 
     def copy() -> None:
