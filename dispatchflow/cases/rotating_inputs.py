@@ -82,7 +82,7 @@ def module_problem(found: Rotation | None, stored: Sequence[str], flags: Sequenc
     """Return why a user's module cannot be measured with `cache=cold`; None if it can.
 
     Args:
-        found: the rotation, from `of_module`.
+        found: which inputs are copied, from `of_module`.
         stored: the globals to which the module stores.
         flags: the flags with which the module is compiled.
     """

@@ -98,7 +98,7 @@ class Progress:
                 # The bar counts only blocks of cases. A case's last block also counts the blocks that it did not need.
                 ahead = 0 if trial.what != "case" else 1 if trial.outcome is None else 1 + most - number
                 self._live.update(self._tasks["profile"], advance=ahead, name=f"block {number} of {trial.label}")
-            elif time.monotonic() - self._spoke_at > _SILENCE_S:
+            elif undecided and time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()
                 left = units.count(undecided, trial.what)
                 self._print(f"{trial.label}: block {number} of at most {most}; {left} left")

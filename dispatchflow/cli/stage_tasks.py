@@ -125,7 +125,8 @@ class StageTasks:
         ceilings.copy_to_store(target, device)
         if wanted := kinds if anew else ceilings.missing(target, device, kinds):
             place = f"{device.uri}, {units.count(device.threads, 'thread')}"
-            self.progress.say(f"measuring this machine's highest compute and memory rates (column peak): {place}")
+            kernels = "with calibration kernels (column peak)"
+            self.progress.say(f"measuring this machine's highest compute and memory rates {kernels}: {place}")
             ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:

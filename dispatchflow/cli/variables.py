@@ -276,7 +276,7 @@ def named(groups: Collection[str]) -> dict[str, Variable]:
 
 
 def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
-    """Parse variables to name → value. `groups` has the groups and variables that the command accepts.
+    """Parse the variables of a command line to name → value. `groups` names those that it may have.
 
     Raises:
         SpecError: a variable is unknown or not taken by this command, or a value is not allowed.

@@ -52,7 +52,7 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
 
 
 def plain(module: int) -> str:
-    """Return the name of an output: the extracted module `module` without a tuning's configuration.
+    """Return the name of the output that has `module` without a tuning's configuration.
 
     Another backend compiles this output, because a configuration suits one backend only."""
     return f"{module}.plain.mlir"

@@ -28,8 +28,8 @@ def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
     """Return the action that makes a module's operands: outputs `given_0`, `given_1`, …
 
     Each file with weights is a further output. `types` are the operands' declared types. `printed` is the digest of the
-    printed module, which has the sizes of the weights. If the module has no weights, the action's key does not depend
-    on `printed`."""
+    module's text as the compiler prints it; the text has the sizes of the weights. If the module has no weights, the
+    action's key does not depend on `printed`."""
     weights: dict[str, Any] = {}
     if module.parameters:
         files = tuple(item.file.digest for item in module.parameters)

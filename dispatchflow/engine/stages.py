@@ -1,4 +1,4 @@
-"""Execute a case's stages: emit, compile, inputs and expected results, verify."""
+"""Execute the stages of a case up to `verify`, and make its inputs and expected results."""
 
 from __future__ import annotations
 

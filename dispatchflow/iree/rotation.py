@@ -67,7 +67,7 @@ class Rotation:
         return self.count * sum(operand.stride for operand in self.operands if operand.cold)
 
     def is_too_large(self, memory_bytes: int) -> bool:
-        """Return whether the copies take more than a quarter of `memory_bytes`, the machine's memory."""
+        """Return whether all copies of the cold operands take more than a quarter of the machine's memory."""
         return self.nbytes > memory_bytes // _PART_OF_MEMORY
 
     @property

@@ -51,7 +51,9 @@ def _is_float(type_):
 
 
 def _start(number):
-    """Return the initial value of the i64 slot with this number; it differs from slot to slot."""
+    """Return the initial value of a slot of type i64. Each slot has another one.
+
+    A slot is a global that holds one captured value."""
     return number << 32
 
 

@@ -16,9 +16,9 @@ Sources have names such as `argument main 0` and `constant`; sinks have names su
 class DefUse:
     """The graph of a module's operations and the values that they use.
 
-    An operation with a body, such as a linalg operation, is one node together with the operations in its body. But each
-    operation directly in a function, loop or branch is a node of its own. A point of the graph is a node's number or a
-    name: `constant`, `argument main 0` or `result main`, in which the function and the index vary."""
+    A node is an operation, together with the operations in its body (as in a linalg operation). Functions, loops and
+    branches are no nodes; each operation in them is one. A point is a node (its number), an argument or a result of a
+    function (`argument main 0`, `result main`), or `constant`."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes

@@ -46,7 +46,7 @@ class Shape(NamedTuple):
 
 
 def _split(shape: Shape, score: float) -> tuple[float, float]:
-    """Return a power of two for a query and one for a key; `score` is their product times the scale."""
+    """Return two powers of two, for a query and for a key. Their product times the scale is `score`."""
     exponent = shape.power + int(np.log2(score))
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
 

@@ -69,7 +69,7 @@ class ExactRange(NamedTuple):
 
 
 def exact_range(operation: Operation) -> ExactRange:
-    """Return the limits of the exact inputs, which are integers from -r to r."""
+    """Return the limits of the inputs of the recipe `exact`, which are integers from -r to r."""
     # r is the largest of 3, 2 and 1 with which a sum is exact if all its terms are nonzero; if there is none, r is 1. A
     # small r is better than terms that are zero, because a lost term is noticed only if it is not zero. If the result
     # is narrower than the accumulator, r is also small enough for the result's type to represent most sums exactly, if

@@ -45,8 +45,8 @@ class Conv2d(Convolution):
     ) -> str:
         """Return ops that define `%sum`; with groups, each channel axis is split into groups and channels.
 
-        For weights in `fchw`, in which each group is contiguous, linalg has a named op. For `hwcf` the op is a
-        `linalg.generic`."""
+        With groups and weights in `fchw`, in which each group is contiguous, linalg has a named op. With groups and
+        weights in `hwcf`, the op is a `linalg.generic`."""
         if self.groups == 1:
             return Convolution.convolved(self, name, image, weights, accumulator, attribute)
         of_image, of_weights = self.layout.split("_")

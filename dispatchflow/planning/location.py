@@ -57,7 +57,7 @@ class Location:
         return "the directory of dodo.py, or to -d if given" if self._is_line else "the spec's directory"
 
     def paths(self, word: str) -> str:
-        """Return a hint on how to write the paths that are the value of the key `word`."""
+        """Return a hint on how to write the paths that are the value of `word`, such as `file`."""
         if not self._is_line:
             return f"Paths are relative to {self.folder}."
         mark = "semicolon" if word in _SEMICOLONS else "comma"

@@ -34,8 +34,8 @@ def output(folder: Path) -> dict[str, str]:
 def files(folder: Path) -> list[Path]:
     """Return the files named in the loader's reports, without system files such as the C library.
 
-    The loader wrote the reports into `folder` (see `output`). Links are not resolved, so that the caller notices when a
-    link leads elsewhere."""
+    The loader wrote the reports into `folder` (see `output`). Links are not resolved; the caller can thus see when a
+    link is changed."""
     texts = (path.read_bytes() for path in folder.glob("loaded.*"))
     found = {Path(os.fsdecode(name)) for text in texts for name in _LOADED.findall(text)}
     return sorted(path for path in found if path.is_file() and not _is_system(path.resolve()))

@@ -56,7 +56,7 @@ def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...
 
 
 def check_names(parameters: Mapping[str, object], forms: Mapping[str, str], optional: Iterable[str] = ()) -> None:
-    """Check the names of parameters. `forms` is allowed name → form of the value, such as `[m, n]`.
+    """Check the names of parameters. `forms` has the form, such as `[m, n]`, of each allowed parameter.
 
     Raises:
         ValueError: a parameter is unknown, or a parameter that is not in `optional` is missing.

@@ -14,7 +14,9 @@ THIRD = Digest("digest-of-a-third-runtime")
 
 @pytest.fixture
 def compiled(case_of, records, resolver_of):
-    """Return a function that records a case's compile and data, and a measurement if `runtime` is given."""
+    """Return a function that records a case's compile, inputs and expected results.
+
+    With the argument `runtime`, the function also records a measurement."""
 
     def make(runtime=None, m=4):
         case, resolver = case_of(threads=1, m=m), resolver_of()

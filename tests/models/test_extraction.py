@@ -1,4 +1,4 @@
-"""Extracted sites become sweeps with inputs, files and names, and a bundle has a spec and a script."""
+"""The sweeps of extracted sites have inputs, files and names. A bundle has a spec and a script."""
 
 import struct
 import subprocess

@@ -82,8 +82,8 @@ def forked(words: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> For
 def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
     """Start this worker's server; return the socket for requests, and the server's process.
 
-    The server ends with this process. Its standard output and error are pipes, as in the forked processes: Python
-    chooses the buffering of these streams when the server starts, and the forked processes inherit that choice."""
+    The server ends with this process. Its standard output and error are pipes: Python chooses the buffering of streams
+    when a process starts, and the forked processes, whose output goes to pipes, keep the server's choice."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         process = subprocess.Popen(

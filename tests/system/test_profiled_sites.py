@@ -1,4 +1,4 @@
-"""Sites of programs that are listed by hand have times, with the real compiler and runtime."""
+"""The sites of the programs in a list have times, with the real compiler and runtime."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_sites_and_their_ceilings_are_measured_again_if_the_case_is(loops: Proje
     assert times.read_bytes() != before
 
 
-HIGHEST = "measuring this machine's highest compute and memory rates (column peak)"
+HIGHEST = "measuring this machine's highest compute and memory rates with calibration kernels"
 
 
 def test_initializers_have_one_time_in_all_from_a_replay_of_the_load(tmp_path: Path) -> None:

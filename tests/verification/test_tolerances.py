@@ -62,8 +62,8 @@ RESULTS |= {name: values * scale for name, (values, scale) in SCALED.items()}
 def usual_places(name, expected):
     """Return the indices of 100 random elements whose magnitudes are not below the median.
 
-    In the results of `SCALED`, elements are divided by their scale first, and the median is that of all elements. In
-    other results, each element is compared with the median of its line along the last axis."""
+    For a name in `SCALED`, elements are divided by their scale first, and the median is that of all elements. For other
+    names, each element is compared with the median of its line along the last axis."""
     _, scale = SCALED.get(name, (expected, 1.0))
     counted = np.where((expected == 0) | (expected == expected.min()), np.nan, abs(expected / scale))
     axis = None if name in SCALED else -1

@@ -35,7 +35,8 @@ class TraceCommand(QueryCommand):
     name = "trace"
     page = "docs/sites-alone.md"
     doc_purpose = (
-        "trace a case or a program with Tracy, and show the zones; with out=net.json, write a timeline of one call; "
+        "trace a case, or a Python program that uses IREE, with Tracy, and show the zones; "
+        "with out=net.json, write a timeline of one call; "
         "usage: doit trace CASE [out=FILE] | doit trace [out=FILE] -- python x.py | doit trace FILE.tracy"
     )
     groups = ("cases", "run", "top", "format", "out")
