@@ -96,8 +96,7 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
         path: `build/results`, `build/sites`, or one of the Parquet files in them.
 
     Returns:
-        A table. docs/results.md describes the columns for cases, docs/models.md the columns for sites. A column that
-        an
+        A table. docs/results.md describes the columns for cases, docs/models.md the columns for sites. A column that an
         older file does not have is null.
 
     Raises:
@@ -112,7 +111,7 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
         if not place.exists():
             raise StoreError("there is no file or directory of rows here", {"path": place}, _WRITES)
         for part in sorted(place.glob("*.parquet")) if place.is_dir() else [place]:
-            if (table := parquet.table(part)) is not None:
+            if (table := parquet.table(part, parquet.CASES, SITE_ROWS)) is not None:
                 found.append(table)
     except (OSError, ValueError) as error:
         raise StoreError("these rows cannot be read", {"path": place, "found": error}) from error
@@ -138,10 +137,8 @@ def cases(spec: str | os.PathLike[str]) -> list[dict[str, Any]]:
         spec: the text of a spec, or the path of a TOML file or of a directory of such files.
 
     Returns:
-        One dict for each case, with values as in the columns of a row: `case`, `operation`, `shape`,
-        `element_types`,
-        `layout`, `file`, `provider`, `tuning`, `flags`, `target`, `cache`, `tags`, and each size and option under
-        its
+        One dict for each case, with values as in the columns of a row: `case`, `operation`, `shape`, `element_types`,
+        `layout`, `file`, `provider`, `tuning`, `flags`, `target`, `cache`, `tags`, and each size and option under its
         name. `threads` is None for one thread per core.
 
     Raises:

@@ -32,8 +32,7 @@ def members(package: str, base: Callable[..., T], word: str | None = None, suffi
         suffix: the end of each class's name.
 
     Raises:
-        DispatchflowError: a file cannot be imported, or its class is missing, incomplete or wrongly named. For
-            example,
+        DispatchflowError: a file cannot be imported, or its class is missing, incomplete or wrongly named. For example,
             `matmul.py` must define `Matmul`.
     """
     assert isinstance(base, type)  # declared as a Callable, because mypy refuses an abstract class as type[T]

@@ -153,9 +153,11 @@ def check(out: Path) -> None:
     """Check that a folder can receive a bundle: it is empty, missing, or has an earlier bundle.
 
     Raises:
-        SpecError: `out` has other files, or is itself a file.
+        SpecError: `out` has other files, is itself a file, or could not be given as `specs=`.
     """
     hint = "Name a new folder, or one that doit extract wrote before."
+    if "," in os.fspath(out):
+        raise SpecError(f"out={out} has a comma, which separates folders in specs=", {}, hint)
     if out.exists() and not out.is_dir():
         raise SpecError(f"out={out} is a file; extract writes a folder", {}, hint)
     if not out.is_dir() or not (found := sorted(path.name for path in out.iterdir())):

@@ -227,8 +227,10 @@ def is_complete(part: Path) -> bool:
         return False
 
 
-def table(part: Path, of: Table = CASES) -> pa.Table | None:
+def table(part: Path, *of: Table) -> pa.Table | None:
     """Return the rows of a Parquet file; None, with a warning, if dispatchflow did not write the file.
+
+    `of` are the tables to which the file may belong; the default is `CASES`.
 
     Raises:
         OSError: the file cannot be read.
@@ -237,11 +239,11 @@ def table(part: Path, of: Table = CASES) -> pa.Table | None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    ours = _PART.fullmatch(part.name)
+    ours, marks = _PART.fullmatch(part.name), {one.mark.encode() for one in of or (CASES,)}
     try:
         content = pa.BufferReader(part.read_bytes())  # pyarrow accepts only UTF-8 paths
         file = pq.ParquetFile(content, page_checksum_verification=True)
-        if ours or of.mark.encode() in (file.schema_arrow.metadata or {}):
+        if ours or not marks.isdisjoint(file.schema_arrow.metadata or {}):
             found = file.read()
             found.validate(full=True)  # finds text that is not UTF-8
             return found

@@ -85,8 +85,7 @@ class Store:
 
         Raises:
             DamagedObject: the content has another digest, or the object is missing. The object and all records that
-                refer to
-                the object are removed first.
+                refer to the object are removed first.
             UnreadableObject: the object cannot be read.
         """
         if self._found(digest) == digest:

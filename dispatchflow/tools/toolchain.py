@@ -62,9 +62,8 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
     """Find the toolchain that `word` selects. `word` is the value of `iree=` on a command line.
 
     Args:
-        word: `current` for this Python environment, a release such as `3.12.0`, or the path of an IREE build tree or
-            of a
-            Python environment.
+        word: `current` for this Python environment, a release such as `3.12.0`, or the path of an IREE build tree or of
+            a Python environment.
         say: a function that is called with each line about a download.
         see: a function that is called with each path on which the choice depends.
 

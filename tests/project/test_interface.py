@@ -73,6 +73,8 @@ def test_rows_of_all_parts_are_one_table_in_the_order_of_their_numbers(tmp_path:
     assert table["case"].to_pylist() == ["first", "second"]
     assert table.column_names == list(of.columns)
     assert dispatchflow.read(tmp_path / PART.format(1))["case"].to_pylist() == ["second"]
+    renamed = (tmp_path / PART.format(1)).rename(tmp_path / "kept.parquet")
+    assert dispatchflow.read(renamed)["case"].to_pylist() == ["second"]
 
 
 def test_reading_a_path_without_rows_is_an_error(tmp_path: Path) -> None:

@@ -190,6 +190,7 @@ def test_an_extraction_replaces_an_earlier_one_and_leaves_other_files(project: P
         ((*CASE, "sites=x", "out=b"), 2, ["sites cannot be 'x'"]),
         (CASE, 2, ["extract needs the folder to write"]),
         ((*CASE, "out=specs"), 2, ["out=specs has other files", "mine.toml"]),
+        ((*CASE, "out=a,b"), 2, ["out=a,b has a comma", "specs="]),
         ((*CASE, "out=net.mlir"), 2, ["out=net.mlir is a file"]),
         ((*CASE, "module_nets_main_default@llvm-cpu-1t", "out=b"), 3, ["nothing matches", f"Did you mean '{NAME}'?"]),
         (("operation=matmul", "m=8", "n=8", "k=8", "provider=numpy", "out=b"), 2, ["numpy brings its own code"]),
