@@ -71,8 +71,8 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
     earlier bundle in `out` are replaced.
 
     Raises:
-        SpecError: a library computes the case, `out` has other files, the program has no such site, or `replay=yes` is
-            given and the toolchain cannot record replays.
+        SpecError: a library computes the case, `out` has other files, the program has no such site, no requested site
+            has a module, or `replay=yes` is given and the toolchain cannot record replays.
         ToolError: the case does not compile, or its sites cannot be found.
     """
     check(out)
@@ -88,7 +88,8 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
             modules = made_of(workspace, case, extracting.of_flow(executor, traced.outputs["flow"]), "their modules")
             extracted = extracting.extracted_of(executor, modules)
             numbers = [site.number for site in site_choice.numbered(program, wanted, case.name)]
-            chosen = extraction.chosen(program, extracted, numbers)
+            if not (chosen := extraction.chosen(program, extracted, numbers)):
+                raise _none_chosen(case, numbers)
             captured = _shared(workspace, case, list(chosen.values()))
             made = _bundle(workspace, case, program, extracted, chosen, captured)
             objects = {f"{s.name}.mlir": modules.outputs[f"{s.module}.mlir"] for s in made.sweeps}
@@ -102,6 +103,14 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
         _place(out, made, files, workspace, case)
         return Written(out, made, tuple(extraction.without_module(program, extracted, numbers)))
     raise StoreError("objects are damaged each time they are restored", {"store": executor.store.root}, "")
+
+
+def _none_chosen(case: Case, numbers: Sequence[int]) -> SpecError:
+    reason = "the compiler added their dispatches after all others were formed"
+    if extra.FORMED in case.flags:
+        reason = f"{extra.FORMED}: the dispatches of this module are formed, as in a module that doit extract wrote"
+    facts = {"case": case.name, "sites": ", ".join(map(str, numbers)), "reason": reason}
+    return SpecError("none of these sites has a module", facts, "")
 
 
 def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]]) -> Captured:

@@ -181,6 +181,12 @@ def test_an_extraction_replaces_an_earlier_one_and_leaves_other_files(project: P
     assert sweeps(folder)[0]["name"] == "matmul_8x8x8_f32t_f32t_f32t.s01"
 
 
+def test_a_site_of_an_extracted_module_has_no_module_of_its_own(project: Project, bundle: Path) -> None:
+    found = project.doit("extract", f"specs={bundle}", "module_net.s03*", "out=again")
+    assert found.code == 2 and "none of these sites has a module" in found.err, found
+    assert "the dispatches of this module are formed" in found.err and not (project.root / "again").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
