@@ -148,27 +148,27 @@ def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, see
             found, factor = summary(case), history.moment(series).factor
             assert factor
             now_measured = (log(factor), log(found.median_ns))
-            moment = history.moment(series, Felt(earlier, history.prior).by("case", now_measured))
             assert found.ci_low_ns and found.ci_high_ns and found.half_width is not None
-            assert moment.correction
-            earlier.append(("case", *now_measured))
-            within = found.log_half_width
-            assert within is not None
-            now = {"±": found.median_ns, "anchored": found.median_ns / moment.correction}
-            if before is not None and number in (1, sessions + 1):
-                for which, (ns, half) in before.items():
-                    if half is None:
-                        continue
-                    word = f"first {which}" if number == 1 else which
-                    held.setdefault(word, []).append(ns * exp(-half) <= now[which] <= ns * exp(half))
-                    widths.setdefault(word, []).append(half)
-            before = {
-                "±": (now["±"], moment.later(within)),
-                "anchored": (now["anchored"], moment.later_anchored(within)),
-            }
             if true_ns is not None:
                 held.setdefault("here", []).append(found.ci_low_ns <= true_ns <= found.ci_high_ns)
                 widths.setdefault("here", []).append(found.half_width)
+            if number in (0, 1, sessions, sessions + 1):  # only these are judged, or judge the next one
+                moment = history.moment(series, Felt(earlier, history.prior).by("case", now_measured))
+                within = found.log_half_width
+                assert moment.correction and within is not None
+                now = {"±": found.median_ns, "anchored": found.median_ns / moment.correction}
+                if before is not None and number in (1, sessions + 1):
+                    for which, (ns, half) in before.items():
+                        if half is None:
+                            continue
+                        word = f"first {which}" if number == 1 else which
+                        held.setdefault(word, []).append(ns * exp(-half) <= now[which] <= ns * exp(half))
+                        widths.setdefault(word, []).append(half)
+                before = {
+                    "±": (now["±"], moment.later(within)),
+                    "anchored": (now["anchored"], moment.later_anchored(within)),
+                }
+            earlier.append(("case", *now_measured))
     parts = {word: sum(values) / len(values) for word, values in held.items()}
     return parts | {f"{word} width": median(sorted(values)) for word, values in widths.items()}
 
