@@ -33,17 +33,29 @@ OF_SITE = {
     "median_ns": Column("double", "ns", "the time of all executions in one call"),
     "ci_low_ns": Column("double", "ns", "lower end of its 95 % interval within this session"),
     "ci_high_ns": Column("double", "ns", "upper end of this interval"),
-    "own_ns": Column("int64", "ns", "its part of the call with the median time"),
-    "share": Column("double", "1", "this part as a fraction of the call"),
+    "own_ns": Column(
+        "int64", "ns", "the site's time in the median call; dispatches that run at once divide their time equally"
+    ),
+    "share": Column("double", "1", "`own_ns` as a fraction of the call's time"),
     "workgroups": Column("list<int64>", "1", "workgroups in x, y, z"),
     "workers": Column("double", "1", "the mean number of workers that ran it at once"),
     "flops": Column("int64", "1", "flops of one execution; empty if a size is dynamic"),
     "traffic_bytes": Column("int64", "B", "bytes of operands and results of one execution; empty if a size is dynamic"),
     "flops_per_s": Column("double", "1/s", "rate of one execution"),
     "bytes_per_s": Column("double", "B/s", "rate of one execution"),
-    "bound": Column("string", "", "as in rows of cases; empty if a ceiling for its element types is unknown"),
-    "percent_of_peak": Column("double", "%", "share of the rate that this side of the roofline allows"),
-    "alone_ns": Column("double", "ns", "one execution by itself: `dispatch_ns` of its extracted module's newest row"),
+    "bound": Column(
+        "string",
+        "",
+        "what limits one execution: `compute` or `memory`; empty if a highest rate for its element types is unknown",
+    ),
+    "percent_of_peak": Column(
+        "double",
+        "%",
+        "rate of one execution as a share of the machine's highest rate (of compute or memory, as `bound` says)",
+    ),
+    "alone_ns": Column(
+        "double", "ns", "time of one execution of the extracted site: `dispatch_ns` in the newest row of its module"
+    ),
     "configuration": Column("string", "", "what the compiler applied to its executable"),
     "untimed": Column("string", "", "why it has no time: `at load`, or `not launched` in the profiled calls"),
 }
@@ -59,7 +71,9 @@ _OF_CASE = {
     "protocol": Column("string", "", "as in the case's row"),
     "run_id": Column("string", "", "the run that wrote this row"),
     "recorded_at": Column("timestamp", "", "when the row was made"),
-    "number": Column("int64", "1", "rows of one store, of cases and sites, are numbered in order"),
+    "number": Column(
+        "int64", "1", "the row's number; all rows of a store (of cases and of sites) are numbered in one sequence"
+    ),
 }
 """The columns about the site's case and run."""
 
