@@ -51,10 +51,10 @@ class Norm(Operation):
     def recipes(self) -> tuple[str, ...]:
         """The names of the recipes that make inputs (docs/verification.md).
 
-        `layer` uses the recipe `few` only if there are one or two rows. With more rows, every third row of the recipe
-        `shifted` is made as in `few`."""
-        few = [] if self._layer and self.sizes[0] > 2 else ["few"]
-        return ("counted", *(["shifted"] if self._layer else []), *few, "random")
+        Rows of fewer than eight elements have no recipe `mixed`. `layer` uses the recipe `few` only if there are one or
+        two rows. With more rows, every third row of the recipe `shifted` is made as in `few`."""
+        mixed, few = ["mixed"] * (self.sizes[1] >= 8), [] if self._layer and self.sizes[0] > 2 else ["few"]
+        return ("counted", *mixed, *(["shifted"] if self._layer else []), *few, "random")
 
     def _few(self, recipe: str) -> Array:
         """Return a mask of the rows that have only `_terms` nonzero elements in a recipe."""
@@ -81,6 +81,10 @@ class Norm(Operation):
         # is 16 times smaller, so that the variance is about ε / 128, and one of eight is larger, so that the variance
         # is about 1 or 256. In a single column of `rms`, the elements have all their digits: they are about √ε, so that
         # a lost digit changes the result.
+        #
+        # `mixed`: a random half of the elements above the mean, and as many below it, are twice as far from it, and the
+        # mean is 0. Sums are still exact, but those of neighboring tiles differ. An element or a tile that is summed in
+        # place of another therefore changes the variance, which it does not in `counted`.
         #
         # `shifted`: all elements of a row are the same power of two, except two near its end, one above and one below
         # it. One unit in the last place of the mean of squares is then at least 8 times the variance (less in short
@@ -120,13 +124,17 @@ class Norm(Operation):
             x *= abs(full(stream(0, 3, m), self.signature.operands[0].digits))[:, None]
         if self._layer:
             x = np.where(order == n - 1, 2 * step, x) if odd else x
+        if recipe == "mixed":
+            from_middle = order - (n // 2 + odd)
+            x[(order < n // 4) | ((from_middle >= 0) & (from_middle < n // 4))] *= 2
+        elif self._layer:
             x = shifted(raw, self.signature) if recipe == "shifted" else x - x.mean(axis=1, keepdims=True) + step / 16
         if (few := self._few(recipe)).any():
             x[few] = few_terms(few, raw, places, self._terms, self._layer, self.signature)
         if recipe == "counted":  # smaller and larger variances; they are 0 for `layer` and a single column
             larger = 8 + 4 * (rows // 8 % 2)
             x = x * 2.0 ** np.select([rows % 16 == 2, rows % 8 == 3], [-4, larger if n > 1 else 0])
-        else:  # scale up, but keep the squares finite in the accumulator
+        elif recipe != "mixed":  # scale up, but keep the squares finite in the accumulator
             largest = np.ceil(np.log2(abs(x).max(axis=1, keepdims=True)))
             powers = min(exponents(self.signature.operands[0])[1] - 1, 40) - largest
             x = x * 2.0 ** (powers * (rows % 4 != 3))
@@ -230,17 +238,17 @@ class Norm(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return an error bound, below that of `error` for the recipe `counted` and rows with few nonzeros."""
-        # For `counted` the bound is 4·ULPS·u·|scale·(x − mean)/root| + u·|result|. The first term is for the roundings
-        # of means, root and quotients. The sums of these inputs have almost no rounding errors, except in a kernel that
-        # updates a running mean.
+        """Return an error bound: that of `error`, or a smaller one for exact sums and rows with few nonzeros."""
+        # For `counted` and `mixed` the bound is 4·ULPS·u·|scale·(x − mean)/root| + u·|result|. The first term is for
+        # the roundings of means, root and quotients. The sums of these inputs have almost no rounding errors, except in
+        # a kernel that updates a running mean.
         #
         # In a row of `few`, all but `_terms` elements are 0. These zeros add nothing to the sum for the mean, and at
         # most n·μ² to the sum of squares. The bound is that for `_terms` terms, with an additional error of at most
         # n·μ² in the sum of squares.
         import numpy as np
 
-        if recipe == "counted":
+        if recipe in ("counted", "mixed"):
             from dispatchflow.operations._numeric import ULPS
 
             unit, (d, root) = self.signature.accumulator.unit, self._parts(operands)

@@ -51,10 +51,10 @@ class ScaledMatmul(Operation):
         m, n, k = self.sizes
         groups = k // BLOCK
         a, b = self.signature.operands
-        scale = ElementType.F8E8M0FNU
+        scale, most = ElementType.F8E8M0FNU, 6.0 if a.bits == 4 else 1.0  # so that f4 gets all of its numbers
         return (
-            Operand(TensorType((m, groups, BLOCK), a), summed=(1, 2), shared=2, lines=(0,)),
-            Operand(TensorType((n, groups, BLOCK), b), shared=2, crossed=(1, 2), lines=(0,)),
+            Operand(TensorType((m, groups, BLOCK), a), summed=(1, 2), shared=2, lines=(0,), low=-most, high=most),
+            Operand(TensorType((n, groups, BLOCK), b), shared=2, crossed=(1, 2), lines=(0,), low=-most, high=most),
             Operand(TensorType((m, groups), scale), low=0.25, high=4.0),
             Operand(TensorType((n, groups), scale), low=0.25, high=4.0),
         )

@@ -34,11 +34,12 @@ class Softmax(Operation):
     def recipes(self) -> tuple[str, ...]:
         """The names of the recipes, which docs/verification.md describes.
 
-        With eight or more rows, the recipe `single` is left out, because `counted` then contains rows like those of
-        `single`. With more than one row, `rising` is left out, because `peaked` then contains rows like those of
-        `rising`."""
+        Rows of fewer than eight elements have no recipe `mixed`. With eight or more rows, the recipe `single` is left
+        out, because `counted` then contains rows like those of `single`. With more than one row, `rising` is left out,
+        because `peaked` then contains rows like those of `rising`."""
+        mixed = ["mixed"] * (self.sizes[1] >= 8)
         single, rising = ["single"] * (self.sizes[0] < 8), ["rising"] * (self.sizes[0] == 1)
-        return ("counted", *single, "peaked", *rising, "random")
+        return ("counted", *mixed, *single, "peaked", *rising, "random")
 
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of a recipe."""
@@ -61,6 +62,10 @@ class Softmax(Operation):
         # are in f16, only every second row is changed, because a term with half of its weight shows only if count is a
         # power of two.
         #
+        # `mixed`: a random half of a row's elements is equal, fewer if 1 / count needs more digits than the result's
+        # type has. The number of equal elements differs from tile to tile. An element or a tile that is summed in place
+        # of another therefore changes count, which it does not in `counted`.
+        #
         # `single`: each row has a single largest element. In the first row and every second one after it, all elements
         # are near the lowest numbers of the type (`_low`). In the others, the largest is 2**14 or more, and all others
         # are lower by 256. In the first row the largest is the last element. A maximum without the last tile is then
@@ -76,11 +81,16 @@ class Softmax(Operation):
             return None
         import numpy as np
 
+        from dispatchflow.operations._random import bits
         from dispatchflow.operations._range import lowest
 
         m, n = self.sizes
         if recipe == "rising":
             return [self._rising(m)]
+        if recipe == "mixed":
+            thinned = max(1, n.bit_length() + 1 - self.signature.result.digits)
+            among = bits(0, (m, n), thinned) | (np.arange(n) == np.arange(m)[:, None] % n)
+            return [128.0 - 256.0 * ~among]
         far, turned = 2.0 ** (14 if self.signature.operands[0].bits == 16 else 24), np.arange(m) * int(0.618 * n)
         if recipe == "single":
             alone = np.arange(n) == (n - 1 + turned[:, None]) % n

@@ -89,8 +89,8 @@ def _variants(cls: type[Operation]) -> Iterator[Operation]:
     for word in cls.signatures:
         for name, option in {"": None, **cls.options}.items():
             for value in () if option is None or isinstance(option.values, range) else option.values:
-                yield cls.make([4] * len(cls.dims), word, **{name: value})
-        yield cls.make([4] * len(cls.dims), word)
+                yield cls.make([8] * len(cls.dims), word, **{name: value})
+        yield cls.make([8] * len(cls.dims), word)
 
 
 if __name__ == "__main__":

@@ -45,9 +45,13 @@ def test_every_term_of_a_norm_its_divisor_and_its_epsilon_count(types: str, kind
     assert judge.missed((what, norm(operation, judge.operands, **words)) for what, words in wrong.items()) == []
 
 
-@pytest.mark.parametrize(("types", "kind", "n"), [*NORMS, ("f32", "layer", 1), ("f32", "rms", 7), ("f32", "layer", 7)])
-def test_a_right_norm_in_f32_passes(types: str, kind: str, n: int) -> None:
-    judge = Judge(NORM.make((2, n), types, kind=kind))
+SHORT = [("f32", "layer", 1), ("f32", "rms", 7), ("f32", "layer", 7)]
+RIGHT = [*[("counted", *each) for each in (*NORMS, *SHORT)], *[("mixed", *each) for each in NORMS]]
+
+
+@pytest.mark.parametrize(("recipe", "types", "kind", "n"), RIGHT)
+def test_a_right_norm_in_f32_passes(recipe: str, types: str, kind: str, n: int) -> None:
+    judge = Judge(NORM.make((2, n), types, kind=kind), recipe)
     x, scale, *rest = (array.astype(np.float32) for array in judge.operands)
     shift, count = rest[0] if rest else np.float32(0), np.float32(n)
     sums: dict[str, Callable[[Any], Any]] = {

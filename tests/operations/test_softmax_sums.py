@@ -51,8 +51,9 @@ def test_every_term_of_a_softmax_counts(types: str, n: int, m: int) -> None:
 
 
 @pytest.mark.parametrize(("types", "n", "m"), SOFTMAXES)
-def test_a_right_softmax_in_its_own_types_passes(types: str, n: int, m: int) -> None:
-    judge = Judge(SOFTMAX.make((m, n), types))
+@pytest.mark.parametrize("recipe", ["counted", "mixed"])
+def test_a_right_softmax_in_its_own_types_passes(types: str, n: int, m: int, recipe: str) -> None:
+    judge = Judge(SOFTMAX.make((m, n), types), recipe)
     dtype = np.float16 if types == "f16" else np.float32
     one_by_one = lambda a, axis, keepdims: np.cumsum(a, axis=axis, dtype=dtype)[:, -1:]  # noqa: E731
     assert judge.verdict(softmax(judge.operands[0], dtype=dtype)).passed
@@ -92,7 +93,9 @@ ONLINE = [
 @pytest.mark.parametrize(("types", "m", "n", "tile"), ONLINE)
 def test_a_tile_that_does_not_rescale_the_sum_before_it_is_reported(types: str, m: int, n: int, tile: int) -> None:
     operation = SOFTMAX.make((m, n), types)
-    judges = [Judge(operation, recipe) for recipe in operation.recipes if recipe in ("counted", "peaked", "rising")]
+    judges = [
+        Judge(operation, recipe) for recipe in operation.recipes if recipe in ("counted", "mixed", "peaked", "rising")
+    ]
     tiles = -(-n // tile)
 
     def passes(**words: Any) -> bool:
@@ -189,7 +192,9 @@ def in_digits(x: Any, digits: int) -> Any:
 def test_an_inverse_of_the_sum_in_few_digits_is_reported(types: str, m: int, n: int) -> None:
     # A sum that is a power of two would hide the error, because its inverse has a single digit.
     operation = SOFTMAX.make((m, n), types)
-    judges = [Judge(operation, recipe) for recipe in operation.recipes if recipe in ("counted", "peaked", "rising")]
+    judges = [
+        Judge(operation, recipe) for recipe in operation.recipes if recipe in ("counted", "mixed", "peaked", "rising")
+    ]
 
     def passes(digits: int) -> bool:
         found = []

@@ -1,0 +1,56 @@
+"""A norm or a softmax that sums one tile twice, in place of the next one, is reported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.weighted_sums import NORM, SOFTMAX, Judge
+
+from dispatchflow.operations.norm import EPSILON
+
+PLACES = 16
+
+
+def repeated(terms: Any, begin: int, size: int) -> Any:
+    """Return the terms of a sum in which a tile of `size` terms is that before it."""
+    changed = terms.copy()
+    changed[:, begin : begin + size] = terms[:, begin - size : begin]
+    return changed
+
+
+def passed(judge: Judge, size: int) -> int:
+    """Return at how many of `PLACES` places the error is not reported."""
+    x, *vectors = judge.operands
+    count, missed = x.shape[1], 0
+    for i in range(PLACES):
+        begin = (1 + i * (count // size - 1) // PLACES) * size
+        if judge.operation.name == "softmax":
+            powers = np.exp(x - x.max(axis=1, keepdims=True))
+            got = powers / repeated(powers, begin, size).sum(axis=1, keepdims=True)
+        else:
+            d = x - x.mean(axis=1, keepdims=True) if len(vectors) == 2 else x
+            variance = (repeated(d, begin, size) ** 2).mean(axis=1, keepdims=True)
+            got = d / np.sqrt(variance + EPSILON) * vectors[0] + (vectors[1] if len(vectors) == 2 else 0)
+        missed += judge.verdict(got).passed
+    return missed
+
+
+NORMS = [(NORM, types, {"kind": kind}) for types in NORM.signatures for kind in ("layer", "rms")]
+
+
+@pytest.mark.parametrize(("cls", "types", "options"), [*NORMS, (SOFTMAX, "f32", {})])
+@pytest.mark.parametrize(("rows", "columns"), [(8, 4096), (8, 65536), (1, 65536), (2, 1000)])
+def test_a_tile_that_repeats_the_one_before_it_is_reported(cls, types, options, rows, columns) -> None:
+    # In one or two rows, a tile and the one before it may have equal sums by chance.
+    judge = Judge(cls.make((rows, columns), types, **options), "mixed")
+    for size in (16, 128, columns // 64, columns // 8):
+        assert passed(judge, size) <= (PLACES // 4 if rows < 8 else 0), size
+
+
+@pytest.mark.parametrize("columns", [4096, 65536])
+def test_a_tile_of_a_softmax_in_f16_is_reported_from_a_few_hundred_elements_on(columns: int) -> None:
+    # 1 / count has 11 digits, so that count is at most a few hundred and a small tile may have none of the elements.
+    judge = Judge(SOFTMAX.make((8, columns), "f16_f32_f16"), "mixed")
+    assert [passed(judge, size) for size in (256, 1024)] == [0, 0]
