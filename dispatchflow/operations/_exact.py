@@ -26,6 +26,12 @@ _ROWS = 16
 See `Thinning.clipped`."""
 
 
+_LARGEST_BITS, _SUM_BITS, _SUM_TERMS = 8, 32, 32
+"""The recipe `largest` is for integers of up to 8 bits, and sums of 32 terms in 32 bits, or more.
+
+Other inputs show too few bits for larger integers, which wrap, and for fewer terms."""
+
+
 class Operand(Protocol):
     """The part of `api.Operand` that is used here; `api` imports this file."""
 
@@ -66,6 +72,18 @@ class ExactRange(NamedTuple):
     """The largest number of nonzero terms per result."""
     shift: int
     """The amount that is added to all values of a bias, or of another operand that is added to a sum."""
+
+
+def has_largest(operation: Operation) -> bool:
+    """Return whether an operation is verified with the recipe `largest` (`_range.largest`)."""
+    result, factors = (
+        operation.types.result,
+        [operand.type.element for operand in operation.operands() if _factor(operand)],
+    )
+    if result.is_float or result.bits < _SUM_BITS or operation.terms < _SUM_TERMS:
+        return False
+    factors = [operand.type.element for operand in operation.operands() if _factor(operand)]
+    return all(not element.is_float and element.bits <= _LARGEST_BITS for element in factors)
 
 
 def exact_range(operation: Operation) -> ExactRange:

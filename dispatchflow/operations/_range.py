@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from dispatchflow.operations._exact import exact_range
-from dispatchflow.operations._random import below, dtype_of
+from dispatchflow.operations._random import below, dtype_of, stream
 
 if TYPE_CHECKING:
     from dispatchflow.operations.api import Array, ElementType, Operand, Operation, TensorType
@@ -150,6 +150,24 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     if operation.clips and not any(other.is_unsigned for other in operation.signature.operands):
         return negative
     return np.where(line_numbers(shape, operand.lines) % 2 != below_0, values, negative)
+
+
+def largest(operation: Operation) -> list[Array]:
+    """Return the operands of the recipe `largest`: factors at one end of their range, and 0 otherwise."""
+    # Sums in too few bits are right if most terms are much smaller than the largest possible one, as in the other
+    # recipes. Integers of 8 bits have two values, so that sums are odd, too: f32 represents large sums that are
+    # multiples of a power of two. Sums of smaller integers are far below 2**24, and are as large as possible. A
+    # quantized operand is far from its zero point. All products are positive if a relu follows.
+    unsigned, made = any(element.is_unsigned for element in operation.signature.operands), []
+    for index, operand in enumerate(operation.operands()):
+        element, word = operand.type.element, "weight_zp" if index else "input_zp"
+        below_0 = word in operation.options and operation.option(word) < 0
+        end = 2**element.digits - 1
+        near = below(stream(index, 5, operand.type.size), 2 if element.bits >= 8 else 1).reshape(operand.type.shape)
+        upper = element.is_unsigned or below_0 or (operation.clips and unsigned)
+        values = end - near if upper else near - end - 1
+        made.append(values if operand.summed or operand.crossed else np.zeros_like(values))
+    return made
 
 
 def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bool | None) -> Array:

@@ -17,7 +17,7 @@ from dispatchflow.iree.release import Release
 from dispatchflow.libraries.providers import Library
 from dispatchflow.mlir import snippets
 from dispatchflow.mlir.types import ElementType, Layout, Signature, TensorType, signature
-from dispatchflow.operations._exact import thinnings
+from dispatchflow.operations._exact import has_largest, thinnings
 from dispatchflow.operations._option import Option as Option
 from dispatchflow.operations._sums import growth
 from dispatchflow.workload import Workload
@@ -210,7 +210,8 @@ class Operation(Workload):
     def recipes(self) -> tuple[str, ...]:
         """The recipes of the verification, in order; the inputs of the last one are also used to measure."""
         exact = ("exact", *(f"exact{i}" for i in range(2, 10)))[: len(thinnings(self))]
-        return (*exact, *(("wide",) if self.has_wide else ()), "random")
+        own = ["wide"] * self.has_wide + ["largest"] * has_largest(self)
+        return (*exact, *own, "random")
 
     @property
     def has_wide(self) -> bool:

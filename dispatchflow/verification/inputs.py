@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dispatchflow.mlir.types import ElementType, TensorType
-from dispatchflow.operations import Operand, Operation
+from dispatchflow.operations import Operand, Operation, _range
 from dispatchflow.operations._exact import exact_range as exact_range
 from dispatchflow.operations._exact import thinnings
 from dispatchflow.operations._random import SEED as SEED
@@ -73,7 +73,7 @@ def read(path: Path, dtype: np.dtype | str) -> Array:
 
 def made(operation: Operation, recipe: str) -> list[Array]:
     """Return the operands that a recipe makes, in the shapes of `operation.operands()`."""
-    if (own := operation.made(recipe)) is not None:
+    if (own := _range.largest(operation) if recipe == "largest" else operation.made(recipe)) is not None:
         types = (operand.type for operand in operation.operands())
         return [values.astype(dtype_of(tensor.element)) for values, tensor in zip(own, types, strict=True)]
     if recipe.startswith("exact"):

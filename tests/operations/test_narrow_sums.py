@@ -1,0 +1,76 @@
+"""Sums of integers in too few bits are reported, even if only the largest sums overflow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.verification.inputs import made
+from dispatchflow.verification.reference import expected
+
+
+def in_f32(a: Any, b: Any) -> Any:
+    """Return the product of two matrices, with sums in f32."""
+    terms = (a[:, :, None] * b[None]).astype(np.float32)
+    return np.cumsum(terms, axis=1, dtype=np.float32)[:, -1].astype(np.int64)
+
+
+def reported(operation: Operation, recipes: tuple[str, ...], narrow: Any) -> bool:
+    operands = {recipe: made(operation, recipe) for recipe in recipes}
+    return any(
+        (narrow(*(values.astype(np.int64) for values in given)) != expected(operation, given)).any()
+        for given in operands.values()
+    )
+
+
+@pytest.mark.parametrize(("types", "sizes"), [("i8", (16, 16, 1152)), ("i8", (1, 16, 1060)), ("ui8_i8", (16, 16, 600))])
+def test_products_that_are_summed_in_f32_are_reported_where_f32_begins_to_round(types, sizes) -> None:
+    operation = OPERATIONS["matmul"].make(sizes, types)
+    assert reported(operation, operation.recipes, in_f32)
+    assert not reported(operation, ("random",), in_f32)
+
+
+@pytest.mark.parametrize("points", [(-128, 0), (0, 0), (5, -7)])
+def test_quantized_products_that_are_summed_in_f32_are_reported(points: tuple[int, int]) -> None:
+    k = 600 if points[0] == -128 else 1100
+    operation = OPERATIONS["quantized_matmul"].make((8, 8, k), "i8", input_zp=points[0], weight_zp=points[1])
+    assert reported(operation, operation.recipes, lambda a, b: in_f32(a - points[0], b - points[1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "sizes", "narrow"),
+    [
+        ("reduction", "i8", (33, 260), lambda x: x.sum(axis=1)),
+        ("matmul", "i4", (16, 16, 520), lambda a, b: a @ b),
+        ("matmul", "i8_i4", (16, 16, 36), lambda a, b: a @ b),
+    ],
+)
+def test_sums_that_only_just_exceed_i16_are_reported(name, types, sizes, narrow) -> None:
+    operation = OPERATIONS[name].make(sizes, types)
+    in_i16 = lambda *operands: narrow(*operands).astype(np.int16)  # noqa: E731
+    assert reported(operation, operation.recipes, in_i16)
+    assert not reported(operation, ("random",), in_i16)
+
+
+def test_results_before_a_relu_are_positive_and_other_operands_are_0() -> None:
+    for types in ("i8", "ui8_i8"):
+        operation = OPERATIONS["matmul"].make((4, 4, 64), types, epilogue="bias+relu")
+        *_, bias = operands = made(operation, "largest")
+        assert not bias.any() and (expected(operation, operands) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "types", "options"),
+    [
+        ("matmul", (4, 4, 31), "i8", {}),
+        ("matmul", (4, 4, 64), "i16", {}),
+        ("matmul", (4, 4, 64), "i4", {"epilogue": "cast"}),
+        ("reduction", (4, 64), "i8", {"kind": "max"}),
+        ("matmul", (4, 4, 64), "f8E4M3FN", {}),
+    ],
+)
+def test_other_sums_have_no_such_inputs(name, sizes, types, options) -> None:
+    assert "largest" not in OPERATIONS[name].make(sizes, types, **options).recipes
