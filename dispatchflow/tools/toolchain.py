@@ -119,7 +119,7 @@ def installed() -> tuple[Path, Path]:
 
 def _edited_files(store: Store, version: str, found: Toolchain) -> list[str]:
     name, identity = f"release:{version}", [found.digest, found.runtime_digest]
-    if (text := store.records.remembered(name)) and (known := json.loads(text))["identity"] == identity:
+    if (text := store.records.remembered(name)) and (known := store.records.value(text))["identity"] == identity:
         return [str(edit) for edit in known["edits"]]
     edits = releases.edited(store, version)
     store.records.remember(name, json.dumps({"identity": identity, "edits": edits}))
@@ -152,9 +152,9 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, lim
     }
     name = f"toolchain:{key_of('toolchain', place)}"
     if text := store.records.remembered(name):
-        remembered = json.loads(text)
+        remembered = store.records.value(text)
         now = {path: see(path) for path in remembered.pop("stamps")}
-        if now == json.loads(text)["stamps"]:
+        if now == store.records.value(text)["stamps"]:
             return Toolchain(**{field: remembered[field] for field in known})
     stamps: dict[str, str] = {}
     with store.scratch() as scratch:
@@ -201,7 +201,7 @@ _IDENTITY = 3
 def runtime_of(store: Store, digest: str) -> str | None:
     """Return the directory of a runtime that still has this digest. None if the store knows none."""
     for text in store.records.remembered_of("toolchain"):
-        known = json.loads(text)
+        known = store.records.value(text)
         with contextlib.suppress(OSError):  # it was removed
             if known["runtime_digest"] == digest == _digest("runtime", map(Path, known.get("tools", ()))):
                 return str(known["runtime"])

@@ -50,6 +50,13 @@ def harm(project: Project, change: Callable[[bytes], bytes]) -> None:
     path.write_bytes(change(path.read_bytes()))
 
 
+def test_a_damaged_description_of_the_toolchain_is_reported(copied: Project) -> None:
+    with contextlib.closing(sqlite3.connect(copied.store / "records.sqlite")) as database, database:
+        database.execute("update remembered set value = substr(value, 1, 99) where name glob 'toolchain:*'")
+    outcome = copied.doit("plan")
+    assert outcome.code == 2 and "the records cannot be read" in outcome.err, outcome
+
+
 @pytest.mark.parametrize("name", HARMS)
 def test_damaged_records_are_reported_by_every_command(name: str, copied: Project) -> None:
     # Damage in the middle of the file is found only when a page is read, not when the file is opened.
