@@ -128,8 +128,11 @@ def test_check_only_measures_nothing(vmfb: Path, tmp_path: Path, monkeypatch: py
 def test_a_file_that_is_not_a_compiled_module_is_refused(tmp_path: Path) -> None:
     with pytest.raises(dispatchflow.errors.SpecError, match="no compiled module"):
         rows(Invocation("mm", b"PK", "main"))
-    with pytest.raises(dispatchflow.errors.SpecError, match="not read in time") as error:
-        rows(Invocation("mm", b"PK", "main"), limit_s=1e-9)
+    for _ in range(20):  # the tool may end before the limit is first looked at
+        with pytest.raises(dispatchflow.errors.SpecError) as error:
+            rows(Invocation("mm", b"PK", "main"), limit_s=1e-9)
+        if "not read in time" in str(error.value):
+            break
     assert "took longer than limit_s=1e-09" in str(error.value)
     with pytest.raises(dispatchflow.errors.SpecError, match="cannot be read") as error:
         rows(Invocation("mm", tmp_path / "none.vmfb", "main"))
