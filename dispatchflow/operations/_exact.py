@@ -76,10 +76,7 @@ class ExactRange(NamedTuple):
 
 def has_largest(operation: Operation) -> bool:
     """Return whether an operation is verified with the recipe `largest` (`_range.largest`)."""
-    result, factors = (
-        operation.types.result,
-        [operand.type.element for operand in operation.operands() if _factor(operand)],
-    )
+    result = operation.types.result
     if result.is_float or result.bits < _SUM_BITS or operation.terms < _SUM_TERMS:
         return False
     factors = [operand.type.element for operand in operation.operands() if _factor(operand)]

@@ -134,8 +134,7 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     element, shape = operand.type.element, operand.type.shape
     half, doubles = 2 ** (element.digits - 1), 2 * element.bits <= operation.types.result.bits
     odd = operation.multiplies and not doubles and operand == operation.operands()[0]
-    word = "input_zp" if operand == operation.operands()[0] else "weight_zp"
-    below_0 = word in operation.options and operation.option(word) < 0
+    below_0 = _has_negative_zero_point(operand, operation)
     values: Array = (half + below(raw, min(half, 2**31))).reshape(shape) | odd
     if element.is_unsigned:
         return values
@@ -152,6 +151,11 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     return np.where(line_numbers(shape, operand.lines) % 2 != below_0, values, negative)
 
 
+def _has_negative_zero_point(operand: Operand, operation: Operation) -> bool:
+    word = "input_zp" if operand == operation.operands()[0] else "weight_zp"
+    return bool(word in operation.options and operation.option(word) < 0)
+
+
 def largest(operation: Operation) -> list[Array]:
     """Return the operands of the recipe `largest`: factors at one end of their range, and 0 otherwise."""
     # Sums in too few bits are right if most terms are much smaller than the largest possible one, as in the other
@@ -160,11 +164,10 @@ def largest(operation: Operation) -> list[Array]:
     # quantized operand is far from its zero point. All products are positive if a relu follows.
     unsigned, made = any(element.is_unsigned for element in operation.signature.operands), []
     for index, operand in enumerate(operation.operands()):
-        element, word = operand.type.element, "weight_zp" if index else "input_zp"
-        below_0 = word in operation.options and operation.option(word) < 0
+        element = operand.type.element
         end = 2**element.digits - 1
         near = below(stream(index, 5, operand.type.size), 2 if element.bits >= 8 else 1).reshape(operand.type.shape)
-        upper = element.is_unsigned or below_0 or (operation.clips and unsigned)
+        upper = element.is_unsigned or (operation.clips and unsigned) or _has_negative_zero_point(operand, operation)
         values = end - near if upper else near - end - 1
         made.append(values if operand.summed or operand.crossed else np.zeros_like(values))
     return made

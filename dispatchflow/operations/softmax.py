@@ -100,7 +100,7 @@ class Softmax(Operation):
             masked = [*([-3e4] if element.bits == 16 else [-1e4, -1e9]), lowest(element)]
             x = np.tile(np.resize([-128.0, *masked], n), (m, 1))
             x[np.arange(m), (turned + 1) % n] = 128.0
-            x[np.arange(m), turned % n] = 128.0 * (1 + 2.0 ** -(self.signature.operands[0].digits // 2 + 1))
+            x[np.arange(m), turned % n] = 128.0 * (1 + 2.0 ** -(element.digits // 2 + 1))
             x[1::4] = self._rising(len(x[1::4]))
             return [x]
         apart = -(-n // 2 ** min(self.signature.result.digits - 1, 18))

@@ -90,7 +90,7 @@ def test_f16_operands_that_lose_digits_are_found(k: int, narrow: Any, types: str
 @pytest.mark.parametrize("types", ["f32", "f16_f32", "bf16"])
 @pytest.mark.parametrize("k", [64, 1024, 16384, 65536])
 def test_a_sum_that_is_narrow_within_blocks_is_found(k: int, dtype: Any, block: int, types: str) -> None:
-    # Block 0 is the whole sum.
+    # Block 0 is the complete sum.
     def wrong(operands: Any) -> Any:
         each = terms(*operands)
         parts = in_order(each.reshape(*each.shape[:-1], -1, block or k), dtype)

@@ -161,7 +161,7 @@ def test_a_report_needs_no_room(disk: Path, copied: Project) -> None:
 
 
 def test_a_bundle_on_a_full_disk_names_its_folder_and_leaves_nothing(disk: Path, copied: Project) -> None:
-    for but_kib in (0, 4):  # room for no file, or for no whole file
+    for but_kib in (0, 4):  # no room for a file, or only for a part of it
         ballast = fill(disk, but_kib << 10)
         outcome = copied.doit("extract", f"compile:{NAME}", f"out={disk}/new/alone")
         assert outcome.code == 2
