@@ -1,7 +1,6 @@
 """Run the benchmarks on a quiet machine and print one table: `python -m benchmarks`.
 
-`--only noop --cases 1000` runs a part of the benchmarks.
-"""
+`--only noop --cases 1000` runs only the benchmark `noop`, with 1000 cases."""
 
 from __future__ import annotations
 
@@ -57,7 +56,7 @@ def _tens(text: str) -> int:
 
 
 def table(lines: Sequence[CommandLine]) -> str:
-    """Return the table in Markdown, as in docs/performance.md."""
+    """Return the measured lines as a table in Markdown, in the form of docs/performance.md."""
     rows = [("what", "ours", "against", "ratio", "bar"), ("---",) * 5]
     rows += [
         (line.what, line.ours, line.against, "" if line.ratio is None else f"{line.ratio:.2f}", _bar(line))

@@ -1,16 +1,18 @@
-"""Simulate how often the reported intervals hold: `python -m benchmarks.coverage` prints a table.
+"""Simulate how often the intervals of medians are right: `python -m benchmarks.coverage`.
 
-docs/measurement.md has that table. A session is the measurements of one run. A block is one timing of a case. Anchors
-are kernels that never change: their times show how fast the machine is in a session. An anchored median is a median
-that is corrected by the anchors' times.
+The command prints the table of docs/measurement.md. It simulates times with several models of noise. dispatchflow's own
+statistics compute intervals from these times. All are nominally 95 % intervals.
 
-The blocks are simulated with several models of noise. dispatchflow's own statistics compute the intervals, all
-nominally 95 %. A column shows how often its interval holds:
+A session is the measurements of one run. A block is the time of one benchmark process. Anchors are kernels that never
+change: their times show how fast the machine is in a session. An anchored median is a median that is corrected by the
+anchors' times.
 
-- here: the interval within a session contains the true median
-- ±: the interval that a session predicts for later medians contains the next session's median
-- anchored: as ±, for anchored medians
-- first ±, first anchored: as ± and anchored, but the machine's history is a single session"""
+Each column of the table shows how often one kind of interval is right:
+
+- here: the interval for a session's own median contains the true median
+- ±: the interval that a session predicts for other sessions contains the next session's median
+- anchored: like ±, with anchored medians
+- first ±, first anchored: like ± and anchored, where the predicting session is the first one of the machine"""
 
 from __future__ import annotations
 
@@ -32,23 +34,25 @@ ANCHORS = {"compute": 1e6, "read": 1e4}
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the noise of one machine, in logarithms of times."""
+    """A model of what disturbs the times of one machine. All deviations are in logarithms of times."""
 
     name: str
     noise: Noise
-    """A function that yields the deviation of each block of a session. The deviations are around 0."""
+    """A function that yields a random deviation for each block (the time of one benchmark process)."""
     session_sd: float = 0.0
-    """Standard deviation of the deviation that all cases and anchors share in a session."""
+    """Standard deviation of the random part that all times of one session (one run) have in common."""
     own_sd: float = 0.0
-    """Standard deviation of each case's and anchor's own deviation in a session."""
+    """Standard deviation of a second random part, which each case and anchor kernel has for itself.
+
+    This part is constant within a session, and differs between sessions."""
     slowed: float = 0.0
-    """The fraction of sessions that other processes slow down, by up to 30 %."""
+    """The fraction of sessions that other processes slow down: log(time) grows by up to 0.3."""
     sensitivity: tuple[float, float] = (1.0, 1.0)
-    """The smallest and the largest factor by which the shared deviation changes a case."""
+    """The range of a random factor for cases. It multiplies the part that all times of a session share."""
 
 
 def independent(sd: float) -> Noise:
-    """Return normally distributed noise in which no block depends on another."""
+    """Return normally distributed noise with the standard deviation `sd`, independent for each block."""
 
     def blocks(lot: random.Random) -> Iterator[float]:
         while True:
@@ -70,7 +74,9 @@ def correlated(rho: float, sd: float) -> Noise:
 
 
 def bursts(part: float, most: float) -> Noise:
-    """Return noise in which the fraction `part` of the blocks takes longer, by up to the fraction `most`."""
+    """Return noise in which a random fraction `part` of the blocks takes longer.
+
+    The logarithm of such a block's time grows by 0 to `most`, uniformly distributed."""
 
     def blocks(lot: random.Random) -> Iterator[float]:
         while True:
@@ -80,9 +86,10 @@ def bursts(part: float, most: float) -> Noise:
 
 
 def two_speeds(part: float, slower: float, stay: int) -> Noise:
-    """Return a model of a machine with two speeds. Blocks take longer for the fraction `part` of the time.
+    """Return the noise of a machine with two speeds, which is slow for the fraction `part` of the time.
 
-    `slower` is the logarithm of the ratio of the two block times. The speed stays the same for about `stay` blocks."""
+    `slower` is log(time of a slow block / time of a fast block). After about `stay` blocks, one of the two speeds is
+    chosen again at random."""
 
     def blocks(lot: random.Random) -> Iterator[float]:
         slow = lot.random() < part
@@ -113,9 +120,10 @@ MODELS = (
 def machine(
     model: Model, protocol: Protocol, lot: random.Random
 ) -> Iterator[tuple[History, list[float], dict[str, list[float]]]]:
-    """Yield (history, a case's blocks, each anchor's blocks) for each session of one machine.
+    """Simulate one machine: for each session, yield (history, case's blocks, each anchor's blocks).
 
-    Blocks are in ns. The history includes the session itself."""
+    A session is the measurements of one run. Blocks are times in ns. Anchors are kernels that never change. The history
+    has the anchors' times in all sessions so far, including the session that is yielded."""
     history, number, sensitivity = History(), 0, lot.uniform(*model.sensitivity)
     while True:
         shared = lot.gauss(0, model.session_sd) + (lot.uniform(0, 0.3) if lot.random() < model.slowed else 0)
@@ -131,12 +139,16 @@ def machine(
 
 
 def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, seed: int = 1) -> dict[str, float]:
-    """Simulate machines, and return how often each column's intervals are right: column → fraction.
+    """Simulate machines, and return for each column of the table how often its intervals are right.
 
-    The key `COLUMN width` has the median half-width of the column's intervals instead. In the columns `first …`, an
-    interval is from a machine's first session. In `±` and `anchored`, it is from a session with `sessions` earlier
-    ones. Each must contain the median of the next session. The column `here` counts the intervals of all sessions,
-    which must contain the true median. There is no such column if the model shifts the times of whole sessions."""
+    The result maps a column to the fraction of right intervals. The key `COLUMN width` maps to the median half-width of
+    the column's intervals.
+
+    - `here`: the intervals of all sessions. They must contain the true median. The column is left out if the model
+      shifts the times of whole sessions.
+    - `±` and `anchored`: the intervals that a session with `sessions` earlier ones predicts. They must contain the next
+      session's median.
+    - `first ±` and `first anchored`: the same, predicted by the first session of a machine."""
     lot, centred = random.Random(seed), model.session_sd == model.own_sd == 0
     true_ns = 1e5 * exp(_centre(model)) if centred else None
     held: dict[str, list[bool]] = {}

@@ -1,6 +1,7 @@
-"""The small module of the study of code digests, and variants of the module with one change each.
+"""Define the small MLIR module that the study of code digests compiles, and changes of the module.
 
-A code digest is the digest of all entries of a vmfb: host program, executables and constants."""
+A code digest is the hash of all entries of a vmfb: host program, executables and constants. docs/digest-study.md shows
+which changes lead to another code digest."""
 
 from __future__ import annotations
 
@@ -44,10 +45,10 @@ def module(
     body: str = "maximumf",
     swapped: bool = False,
 ) -> str:
-    """Return the text of a module with two independent launches: a product and an elementwise operation.
+    """Return MLIR text that launches two independent dispatches: a product and an elementwise operation.
 
-    The product has constant weights; the last weight is `weight`. The elementwise operation uses two constants:
-    `scale`, which is in the operation's executable, and `added`, which the host passes."""
+    One operand of the product is constant, and `weight` is its last element. The elementwise operation uses two
+    constants: `scale`, which is in the operation's executable, and `added`, which the host passes."""
     weights = struct.pack("<1024f", *(float(i % 7) for i in range(1023)), weight).hex()
     product = f"""\
     %zeros = linalg.fill ins(%zero : f32) outs(%space : tensor<{rows}x16xf32>) -> tensor<{rows}x16xf32> loc(unknown)
@@ -88,7 +89,7 @@ module @dispatch {{
 
 @dataclass(frozen=True)
 class Compilation:
-    """One call of the compiler. Only `text` and `flags` may influence the code."""
+    """One call of the compiler. Only `text` and `flags` should be able to influence the compiled code."""
 
     text: str
     flags: tuple[str, ...]
@@ -98,7 +99,7 @@ class Compilation:
     folder: str = "."
     variables: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()
-    """The program that starts the compiler."""
+    """A program and its arguments that start the compiler. Empty if the compiler is started directly."""
     cpus: tuple[int, ...] = ()
 
 
@@ -107,7 +108,7 @@ class CompileFailed(Exception):
 
 
 class Study:
-    """Compiles modules by one toolchain, with dispatchflow's flags and environment."""
+    """Compiles modules with one IREE compiler, and with the flags and environment that dispatchflow uses."""
 
     def __init__(self, store: Store, word: str = "current") -> None:
         self.store = store
@@ -120,10 +121,10 @@ class Study:
         return Compilation(module(), flags(backend, self.host))
 
     def staged(self, backend: str) -> Compilation:
-        """Return a compilation that starts from the base module's text after the phase `executable-targets`.
+        """Return a compilation of the study's module from its text after the phase `executable-targets`.
 
-        After this phase, workgroup counts are known, but executables are not yet bytes. A change of the host program in
-        this text leaves the executables unchanged."""
+        In this text, workgroup counts are known, but executables are not yet bytes. Therefore the host program can be
+        edited in the text, and the executables stay the same."""
         if backend not in self._staged:
             base = self.base(backend)
             text = self.compiled(replace(base, flags=(*base.flags, "--compile-to=executable-targets"))).decode()
@@ -131,7 +132,9 @@ class Study:
         return self._staged[backend]
 
     def original(self, backend: str, staged: bool) -> bytes:
-        """Return the output that variants are compared with. The output is compiled once."""
+        """Return the vmfb of the unchanged module, which is compiled once and compared with the variants.
+
+        If `staged` is true, the module is compiled from its text after the phase `executable-targets`."""
         key = (backend, staged)
         if key not in self._originals:
             self._originals[key] = self.compiled(self.staged(backend) if staged else self.base(backend))
@@ -168,13 +171,13 @@ class Study:
 
 @dataclass(frozen=True)
 class Variant:
-    """A change of the module or of its compile, and its effect on the code digest."""
+    """A change of the study's module or of its compile, and how the change may affect the code digest."""
 
     moves: bool | None
-    """Whether the digest must change; None if it may change or stay."""
+    """True if the code digest must change, False if it must stay the same, None if both are allowed."""
     make: Callable[[Study, str], Compilation]
     staged: bool = False
-    """Whether the variant is compared with `Study.staged`, not with `Study.base`."""
+    """Whether the change is made to the compilation `Study.staged`. Otherwise it is made to `Study.base`."""
 
 
 def _with(moves: bool, **words: Any) -> Variant:
@@ -219,7 +222,7 @@ def one_launch_more(text: str) -> str:
 
 
 def located(text: str) -> str:
-    """Replace each `loc(unknown)` in the text by another line of a user's file."""
+    """Replace each `loc(unknown)` in the text by a location in a user's file, each with its own line."""
     lines = count(1)
     return re.sub(r"loc\(unknown\)", lambda _: f'loc("/home/someone/a model.mlir":{next(lines)}:5)', text)
 
@@ -253,7 +256,9 @@ SURROUNDINGS: dict[str, dict[str, Any]] = {
 
 _RENAMED = 'hostname another-machine && test "$(uname -n)" = another-machine && exec "$0" "$@"'
 RENAME = ("/usr/bin/unshare", "--map-root-user", "--uts", "/bin/sh", "-c", _RENAMED)
-"""The command that runs a program under another host name. It works if users may create name spaces."""
+"""The beginning of a command that runs a program under another host name.
+
+The command works only where users may create Linux namespaces."""
 
 
 def _around(**changed: Any) -> Variant:

@@ -1,8 +1,7 @@
-"""Study which changes move the code digest: `python -m benchmarks.digests`.
+"""Show which changes of a module change its code digest: `python -m benchmarks.digests`.
 
-The code digest is the digest of all entries of a vmfb. The command prints the first table of docs/digest-study.md.
-With `--against 3.12.0`, the command prints the second table.
-"""
+The code digest is the hash of all entries of a vmfb. The command prints the first table of docs/digest-study.md. With
+`--against 3.12.0`, the command prints the second table, which compares the code of two IREE releases."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from dispatchflow.store.store import Store
 
 
 def moved(before: bytes, after: bytes) -> str:
-    """Return the parts in which two modules (vmfb files) differ, such as `host, code`; "" if in none.
+    """Return the parts in which two vmfb files differ, such as `host, code`; "" if no part differs.
 
     The parts are `host` (the host program), `data` (the constants) and `code` (the executables)."""
     kinds: dict[str, list[dict[str, bytes]]] = {"host": [], "data": [], "code": []}
@@ -46,7 +45,7 @@ def _kind(entry: str) -> str:
 
 
 def change(before: bytes, after: bytes) -> str:
-    """Return the parts in which two modules differ (see `moved`), or `=` if their code digests are equal.
+    """Return the parts in which two vmfb files differ (see `moved`); `=` if their code digests are equal.
 
     An assertion checks that the digests are equal if and only if no part differs."""
     same = vmfb.inspect(before).code_digest == vmfb.inspect(after).code_digest
@@ -55,7 +54,7 @@ def change(before: bytes, after: bytes) -> str:
 
 
 def programs(study: Study) -> dict[str, str]:
-    """Return name → text of a module, for a comparison of releases."""
+    """Return name → MLIR text of the modules whose code is compared between two IREE releases."""
     words: dict[str, dict[str, Any]] = {
         "matmul f32": {"dtype": "f32"},
         "matmul f32, both transposed": {"dtype": "f32", "layout": "nn"},

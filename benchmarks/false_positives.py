@@ -1,4 +1,6 @@
-"""Compare code with itself many times, and count how often one side is called faster."""
+"""Compare a module with itself many times, and count the verdicts that wrongly report a difference.
+
+The wrong verdicts are `faster` and `slower`."""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ _BLOCK = Protocol("same", 1, warmup_s=0.005, block_s=0.01, blocks=1, span_s=0.0,
 
 
 def pairs(folder: Path, count: int, seed: int = 0) -> Iterator[comparison.Comparison]:
-    """Yield `count` comparisons of one module with itself, measured by IREE's runtime.
+    """Yield `count` comparisons of one compiled module with itself, timed in IREE's runtime.
 
-    Each round times each side once, in random order."""
+    A comparison consists of rounds. Each round times the module once for each side, in random order."""
     (case,) = expand([sweep({"operation": "matmul", "m": 64, "n": 64, "k": 64, "threads": 1}, COMMAND_LINE)]).cases
     workspace, lot = Workspace(folder, {}), random.Random(seed)
     compiled = workspace.executor.compile(case)
@@ -48,7 +50,7 @@ def pairs(folder: Path, count: int, seed: int = 0) -> Iterator[comparison.Compar
 
 
 def same(folder: Path, count: int) -> Iterator[CommandLine]:
-    """Yield a line with the number of comparisons that wrongly call a side faster or slower."""
+    """Yield a line of the table: how many comparisons of equal code wrongly call a side faster or slower."""
     (folder / "same").mkdir()
     words = Counter(found.verdict for found in pairs(folder / "same", count))
     false = words["faster"] + words["slower"]

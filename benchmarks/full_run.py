@@ -1,4 +1,6 @@
-"""Benchmark complete runs: the time outside the tools, and the timings that each case needs."""
+"""Benchmark complete runs: their time outside IREE's tools, their noisy cases, and the store's size.
+
+IREE's tools are the compiler, the runtime and the benchmark tool."""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _OBSERVED = (sys.executable, os.fspath(Path(__file__).with_name("traced_doit.py"
 
 
 def _project(root: Path, cases: int) -> Path:
-    """Set up a project of `cases` shapes. Its store has only the facts about machine and toolchain."""
+    """Set up a project with one matrix product for each of `cases` shapes, and without results.
+
+    The project's store only contains what dispatchflow found out about the machine and about the IREE compiler."""
     (root / "specs").mkdir(parents=True)
     (root / "dodo.py").write_text(DODO)
     sweep = f'operation = "matmul"\nm = "32:{32 * cases}:32"\nn = 128\nk = 128\nthreads = 1\n'
@@ -36,9 +40,10 @@ def _project(root: Path, cases: int) -> Path:
 
 
 def cold(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
-    """Compare `doit -n 2 'compile:*'` on an empty store with the bare compiler under `xargs -P2`.
+    """Compare `doit -n 2 'compile:*'` with the compiler alone, which `xargs -P2` starts for each module.
 
-    The two commands compile the same modules with the same flags."""
+    Both commands compile the same modules with the same flags. doit begins with a store without compiled modules. Each
+    command is run `count` times."""
     project, modules = _project(folder / "cold", cases), folder / "modules"
     shutil.copytree(project / ".dispatchflow", folder / "empty")
     workspace = Workspace(project, {})
@@ -71,10 +76,10 @@ def cold(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
 
 
 def full(folder: Path, cases: int, protocol: str) -> Iterator[CommandLine]:
-    """Yield lines on complete runs of projects that have no results yet.
+    """Run all stages of projects that have no results yet, and yield lines of the table.
 
-    First the stages run one by one, to measure our own CPU time in each stage. Then all stages run together, to
-    measure the share of the time that is spent outside the tools."""
+    A first project runs its stages one by one, to measure the CPU time of dispatchflow itself in each stage. A second
+    project runs all stages together, to measure the share of the time that is spent outside IREE's tools."""
     project = _project(folder / "stages", cases)
     before = _observed(project, folder, "plan")["own_cpu_s"]
     for stage in STAGES:

@@ -1,8 +1,7 @@
-"""Time the digest of files by BLAKE2b and other hashes: `python -m benchmarks.hashing FILE …`.
+"""Time how fast BLAKE2b and other hashes digest files: `python -m benchmarks.hashing FILE …`.
 
-Each file is read once before, so that the disk has no influence. The hashes alternate, three times each. The
-shortest time of each hash is printed.
-"""
+Before the measurement, each file is read once, so that the disk has no influence. Each hash digests all files three
+times, in turn with the other hashes. The shortest time of each hash is printed."""
 
 from __future__ import annotations
 

@@ -1,22 +1,24 @@
-"""Find the smallest error that is certain to be detected: `python -m benchmarks.mutations [NAME …]`.
+"""Find the smallest error that verification always detects: `python -m benchmarks.mutations [NAME …]`.
 
-Errors are planted at random places of correct results. The wrong results are then compared as in verification. A recipe
-is a way to make inputs (docs/verification.md). An error is detected if the comparison fails with at least one recipe.
-Each operation gets `--places` errors of each kind, distributed over its types. Their sizes are 1, 1/2, 1/4, ….
+Errors are planted at random places of operands or of correct results. The wrong results are then compared as in
+verification. A recipe is a way to make inputs (docs/verification.md). An error is detected if the comparison fails with
+at least one recipe. Each operation gets `--places` errors of each kind, distributed over the operation's types. The
+size of an error is 1, 1/2, 1/4, ….
 
 The table has one line per operation and type. Its columns are:
 
-- one result: one element of the result is multiplied by 1 ± size; an integer is changed by 1. The cell is the smallest
-  size such that all errors of this or a larger size are detected.
-- one term: one element of an operand is multiplied by 1 ± size, for one of the results that it changes or for all of
-  them. The fraction of an error is the largest change of a result, divided by this result's Σ|terms|. All errors with a
-  larger fraction than the cell's are detected.
-- lost or doubled: one element of an operand is multiplied by 0 or 2, for one of the results that it changes or for all
-  of them. The cells are the percentages of these errors that are detected.
+- one result: one element of the result is multiplied by 1 + size or 1 - size; an integer is changed by 1. The cell is a
+  size: all errors of this or a larger size are detected.
+- one term: one element of an operand is multiplied by 1 + size or 1 - size. This changes several results, and either
+  one or all of them are compared. Here an error is measured by the largest change of a compared result, divided by this
+  result's Σ|terms|. All errors larger than the number in the cell are detected.
+- lost or doubled: one element of an operand is multiplied by 0 or 2. Either one or all of the changed results are
+  compared. The cells are the percentages of these errors that are detected.
 - digits: an operand is rounded to fewer binary digits, and 16 neighboring results are compared. The cell is the largest
   number of digits with which the error is detected at every place.
 
-Correct results are those of the reference, rounded to the result's type. They do not have a kernel's own rounding."""
+The correct results are those of the numpy reference, rounded to the result's type. Rounding errors of real kernels are
+not simulated."""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ _BESIDE = 16
 
 
 class Side(NamedTuple):
-    """The inputs and expected results of one recipe of an operation."""
+    """The inputs that one recipe (a way to make inputs) makes for an operation, and the expected results."""
 
     recipe: str
     operands: list[Any]
@@ -69,15 +71,15 @@ class Side(NamedTuple):
     """The expected results, unrounded."""
     dtype: np.dtype[Any]
     scale: Any
-    """Σ|terms| of each result, flattened.
+    """Σ|terms| of each result, as a flat array.
 
-    For a floating-point operation without products, the larger of two numbers: the magnitude of the result, and the
-    root mean square of all results."""
+    For a floating-point operation without products, the scale of a result is the larger of two numbers: the magnitude
+    of the result, and the root mean square of all results."""
     against: tuple[Any, ...]
-    """The arguments of the comparison: the expected results, or the reference and its tolerance."""
+    """The arrays that results are compared with: the expected bits, or a reference and its tolerance."""
 
     def finds(self, places: Any, results: Any) -> bool:
-        """Return whether the comparison rejects `results` at the indices `places` of the flattened results."""
+        """Return whether the comparison rejects `results`, the values at the flat indices `places`."""
         with np.errstate(over="ignore", invalid="ignore"):
             got = np.asarray(results).astype(self.dtype)
         beside = [array.reshape(-1)[places] for array in self.against]
@@ -87,7 +89,7 @@ class Side(NamedTuple):
 
 class Planted(NamedTuple):
     share: float
-    """The largest change of a result, as a fraction of its Σ|terms|."""
+    """The largest change of a result that the error causes, as a fraction of the result's Σ|terms|."""
     found: bool
 
 
@@ -133,9 +135,10 @@ class Subject:
         return found
 
     def one_term(self, random: np.random.Generator, single: bool, size: float) -> Planted | None:
-        """Multiply a random element of an operand by 1 ± `size`, and compare the results that change.
+        """Multiply a random element of an operand by 1 ± `size`, and check whether the error is detected.
 
-        If `single` is true, only one of these results is compared. Return None if no result changes."""
+        The results that change are compared with the expected ones. If `single` is true, only one of the changed
+        results is compared. Returns None if no result changes."""
         operands = self.sides[-1].operands
         index = int(random.integers(len(operands)))
         element = tuple(int(random.integers(length)) for length in operands[index].shape)
@@ -177,17 +180,18 @@ def _rounded(array: Any, digits: int) -> Any:
 
 
 def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
-    """Return the smallest size such that no error of this or a larger size is missed.
+    """Return a size such that all errors of this or a larger size are found, as small as possible.
 
-    The sizes are 1, 1/2, 1/4, …. The result is None if an error of size 1 is missed. Each element of `errors` is a
-    function that plants an error of a given size and returns whether the error is found.
+    The sizes are 1, 1/2, 1/4, …. Returns None if an error of size 1 is missed. Each element of `errors` is a function
+    that plants an error of a given size and returns whether the error is found.
 
-    Two steps are made:
+    The search has two steps:
 
-    - The first `_FIRST` errors are planted at smaller and smaller sizes until one is missed. The last size without a
+    - The first `_FIRST` errors are planted with smaller and smaller sizes until one is missed. The last size without a
       miss is the candidate.
-    - Half of all errors are planted at the candidate. The other half is spread over the candidate and all larger sizes.
-      If one is missed, the next larger size is the candidate, and this step is repeated."""
+    - Half of all errors are planted with the candidate size. The sizes of the other half are spread over the candidate
+      and all larger sizes. If an error is missed, the next larger size becomes the candidate, and this step is
+      repeated."""
     first = errors[:_FIRST]
     missed = (at for at in range(_LEVELS) if not all(error(2.0**-at) for error in first))
     level = next(missed, _LEVELS) - 1
@@ -200,7 +204,7 @@ def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
 
 
 def none_missed_from(planted: Iterable[Planted]) -> float:
-    """Return the largest `share` of a missed error, rounded up to a power of two; 0 if none is missed."""
+    """Return the largest `share` of all missed errors, rounded up to a power of two; 0 if none is missed."""
     largest = max((each.share for each in planted if not each.found), default=0.0)
     return float(2.0 ** np.ceil(np.log2(largest))) if largest else 0.0
 
@@ -243,10 +247,11 @@ def _percent(planted: Sequence[Planted]) -> str:
 
 
 def _digits(subject: Subject, index: int, starts: Sequence[int]) -> str:
-    """Return how coarsely an operand must be rounded to be detected at all places `starts`.
+    """Return to how many binary digits an operand must be rounded so that every place shows the error.
 
-    `24→22` means that the type has 24 binary digits, and that rounding to 22 is detected but rounding to 23 is not.
-    `24→none` means that no rounding is detected. An integer operand gives `–`."""
+    A place is a group of 16 neighboring results; `starts` has the first index of each group. `24→22` means that the
+    type has 24 binary digits, and that rounding to 22 is detected but rounding to 23 is not. `24→none` means that no
+    rounding is detected. An integer operand gives `–`."""
     element = subject.operation.operands()[index].type.element
     if not element.is_float:
         return "–"

@@ -1,10 +1,11 @@
-"""Write the graph of a plan as a ninja build in which everything is up to date.
+"""Write a ninja build with the files and commands of a plan's cases; everything in it is up to date.
 
-The nodes are the files of the plan's cases, and the tools. The command lines are those of the plan, because ninja
-compares command lines as dispatchflow compares keys.
+A plan is the list of cases that a project's specs stand for. The nodes of the build are the files of the cases, and the
+tools. The rules have dispatchflow's command lines, because ninja compares command lines where dispatchflow compares
+keys.
 
-A small run of ninja gives ninja's hash of each command line. The log of a large graph is written with these hashes.
-"""
+The log of a ninja build has a hash of each command line. A small run of ninja computes these hashes, and they are
+copied to the log of the large build."""
 
 from __future__ import annotations
 
@@ -36,11 +37,13 @@ _SOURCES = (
 _MTIME_NS = 1_700_000_000_000_000_000
 
 Edge = tuple[tuple[str, ...], str, tuple[str, ...]]
-"""A build edge: (outputs, rule, inputs)."""
+"""One `build` statement of ninja: (outputs, rule, inputs)."""
 
 
 def project(root: Path, workspace: Workspace) -> Path:
-    """Write build.ninja, its log and all files of the workspace's plan into the new directory `root`."""
+    """Write build.ninja, ninja's log, and all files of the workspace's cases to the new directory `root`.
+
+    The files of the cases are empty, because ninja looks only at their modification times."""
     root.mkdir()
     for name in _SOURCES:
         _touch(root / name)
@@ -86,7 +89,7 @@ def _compile_rule(case: Case) -> str:
 
 
 def _rules(workspace: Workspace) -> Mapping[str, str]:
-    """Return rule → command. File names are relative to the case's directory, as in our own commands."""
+    """Return rule → command. File names are relative to the case's directory, as when dispatchflow runs."""
     resolver = workspace.resolver
     device = command_lines.device_flags("local-sync", (1,))
     given = [f"512x512xf32=@random_{index}.bin" for index in (0, 1)]
@@ -109,9 +112,9 @@ def _write_rules(build: TextIO, rules: Mapping[str, str]) -> None:
 
 
 def _hashes(folder: Path, rules: Mapping[str, str]) -> dict[str, str]:
-    """Return rule → ninja's own hash of the rule's command.
+    """Return rule → the hash that ninja computes for the rule's command.
 
-    The hashes come from the log of a build in which each tool is a link to the program `true`."""
+    The hashes are read from the log of a build in `folder`, where each tool is a link to the program `true`."""
     (folder / "bin").mkdir(parents=True)
     for command in rules.values():
         (folder / "bin" / command.split()[0]).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Measure runs with nothing to do. Compare them with ninja on the same graph, or with stock doit."""
+"""Time runs in which everything is up to date. Compare them with ninja, or with the start of doit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from benchmarks.timing import DISPATCHFLOW, DOIT, CommandLine, Cost, pairs, peak
 from dispatchflow.project.workspace import Workspace
 
 RATIO, WALL_S, PEAK_BYTES, ONE_S = 2.5, 0.5, 150e6, 0.3
-"""The limits: ratio to ninja's time; time and memory for 10,000 cases; time for one case of 10,000."""
+"""Limits: `RATIO` to ninja's time; `WALL_S` and `PEAK_BYTES` with 10,000 cases; `ONE_S` for one case."""
 ANEW_RATIO = 5
-"""The limit of the ratio to ninja's time if 10,000 or more cases are all planned again."""
+"""The limit of the ratio to ninja's time if a changed spec makes dispatchflow plan all cases again.
+
+The limit is for 10,000 or more cases."""
 
 
 def noop(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
-    """Compare `profile:*`, when everything is up to date, with ninja on the same graph."""
+    """Compare the run `profile:*` with ninja on the same files, while everything is up to date in both."""
     project = synthetic.project(folder / f"{cases}", cases)
     graph = ninja.project(folder / f"{cases}-ninja", Workspace(project, {}))
 
@@ -63,7 +65,7 @@ def noop(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
 
 
 def looks(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
-    """Compare commands that execute no tool, such as `doit list`, with the start of stock doit."""
+    """Compare commands that execute no tool, such as `doit list`, with the time that doit needs to start."""
     project = folder / f"{cases}"
     if not project.exists():
         synthetic.project(project, cases)

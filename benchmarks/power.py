@@ -1,9 +1,8 @@
-"""List operations in which all recipes would miss an error: `python -m benchmarks.power [NAME …]`.
+"""List operations for which verification would miss an error: `python -m benchmarks.power [NAME …]`.
 
-A recipe is a way to make inputs for verification (docs/verification.md). The command tries every type and option of
-each operation at three sizes: small, as in networks, and with a single row. `dispatchflow.verification.power`
-defines the errors.
-"""
+A recipe is a way to make inputs for verification (docs/verification.md). An error is missed if no recipe of the
+operation detects it. `dispatchflow.verification.power` defines the errors. The command tries every type and option of
+each operation at three sizes: small, as in neural networks, and with a single row."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Measure the `growth` that correct sums of products need: `python -m benchmarks.rounding`.
+"""Measure the factor `growth` that correct sums of products need: `python -m benchmarks.rounding`.
 
-`growth` is the factor in the tolerance of sums (docs/verification.md, "What sums need"). The command computes
-`--results` sums for each number of terms, order of summation and type. It prints the largest |error| / (u ·
-Σ|terms|), where u is 2**-digits of the type. Operands are those of the recipe `random`.
-"""
+`growth` is a factor in the tolerance of sums (docs/verification.md, "What sums need"). For each number of terms, order
+of summation and type, the command computes about `--results` sums, or fewer if they have many terms. It prints the
+largest |error| / (u · Σ|terms|), where u is 2**-digits of the type. The operands are random numbers, made as for
+verification."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pairwise(terms: Any, dtype: Any) -> Any:
 
 
 def fused(exact: Any, dtype: Any) -> Any:
-    """Return the sum with exact products and one rounding per addition."""
+    """Return the sum of exact products, rounded to `dtype` after each addition."""
     total = np.zeros(exact.shape[:-1], dtype)
     for i in range(exact.shape[-1]):
         total = (total.astype(np.float64) + exact[..., i]).astype(dtype)
@@ -82,9 +82,9 @@ ORDERS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def needed(word: str, count: int, results: int) -> dict[str, float]:
-    """Compute about `results` sums of `count` terms; return order of summation → largest error.
+    """Return order of summation → largest error of about `results` sums that have `count` terms each.
 
-    An error is given as |error| / (u · Σ|terms|). `word` is a key of `TYPES`, which has the number type and its u."""
+    An error is given as |error| / (u · Σ|terms|). `word` is a key of `TYPES`, whose value has the number type and u."""
     dtype, unit = TYPES[word]
     known = OPERATIONS["matmul"].signatures
     side = max(2, round(results**0.5))

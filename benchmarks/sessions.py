@@ -3,12 +3,12 @@
     python -m benchmarks.sessions --folder sessions           # four times 30 runs, about 35 minutes; can be resumed
     python -m benchmarks.sessions --folder sessions --table   # the results so far
 
-There are 30 runs for each of two protocols and two conditions, `quiet` and `busy`. In `busy`, another process computes
-for random times on the first CPU. Cases run on the last CPU.
+There are 30 runs for each of two protocols (`std` and `fast`) and each of two conditions (`quiet` and `busy`). In the
+condition `busy`, another process computes on the first CPU, with pauses of random length. Cases run on the last CPU.
 
-Each run is a new process. It uses a copy of the previous run's store, so that the files are elsewhere in memory.
-Measurements, ceilings and the history of the anchors thus pass from run to run. Anchors are kernels that show how fast
-the machine is."""
+Each run is a new process in a copy of the previous run's project. The project is copied so that its files are elsewhere
+in memory. The copied store has the earlier measurements, the highest rates that the machine reached, and the earlier
+times of the anchors. Anchors are kernels that show how fast the machine is."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ INTERVALS = {
 }
 
 Run = dict[str, dict[str, Any]]
-"""Case → its row."""
+"""The rows of one run: name of a case → (column → value)."""
 
 
 def main() -> None:
@@ -104,7 +104,7 @@ def read(part: Path) -> list[Run]:
 
 
 def measure(folder: Path, protocol: str, condition: str, runs: int) -> None:
-    """Run the cases until `folder` has the rows of `runs` runs with this `protocol` and `condition`."""
+    """Repeat the run until `folder` has the rows of `runs` runs with this `protocol` and `condition`."""
     part, last = folder / f"{protocol}-{condition}.jsonl", folder / f"{protocol}-{condition}"
     template = _template(folder)
     for number in range(len(read(part)), runs):
@@ -164,11 +164,11 @@ def _beside(condition: str) -> Iterator[None]:
 
 
 def table(found: dict[str, list[Run]]) -> str:
-    """Return the table with one line per condition and interval.
+    """Return a table that has one line for each kind of interval under each condition.
 
     The table shows how often an interval contains the median of the next run, and of any other run. `apart` is the
-    fraction of pairs of intervals that do not overlap. `spread` is the standard deviation of the logarithms of the
-    runs' medians."""
+    fraction of pairs of runs whose intervals do not overlap. `spread` is the standard deviation of log(median) between
+    runs."""
     rows = []
     for name, runs in found.items():
         for which, columns in INTERVALS.items():
@@ -207,7 +207,10 @@ def _covered(runs: Sequence[Run], columns: tuple[str, str, str]) -> dict[str, st
 
 
 def cases(found: dict[str, list[Run]]) -> str:
-    """Return a table of the spread of each case's medians, plain and anchored."""
+    """Return a table of how much each case's median differs between runs, plain and anchored.
+
+    The cells are standard deviations of log(median). An anchored median is corrected by the times of the anchors, which
+    are kernels that show how fast the machine is."""
     rows = []
     for name, runs in found.items():
         for case in runs[0]:

@@ -1,7 +1,7 @@
-"""Fill a store with complete cases in seconds, as it would be after days of measuring.
+"""Fill a store with invented results in seconds, as if the cases had been measured for days.
 
-The keys are real, but the outcomes of the actions are invented. Therefore only runs with nothing to do can be timed.
-"""
+The keys are real, and therefore dispatchflow finds all cases up to date. The results are invented, and therefore only
+runs with nothing to do can be timed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def task_check():
 
 main()
 '''
-"""A dodo.py with a task of its own, which imports a module beside it."""
+"""A dodo.py that has a task of the user's own, and imports `helper`, a module in the same directory."""
 BLOCKS = 8
-"""The number of blocks of a measurement; under `std` there are 6 to 20."""
+"""The number of blocks (benchmark processes) in each invented measurement; `std` measures at most 15."""
 
 _TUNINGS = 10
 _APPLIED = (
@@ -41,7 +41,7 @@ _APPLIED = (
 
 
 def spec(cases: int) -> str:
-    """Return a spec of ten tunings and `cases` / 10 shapes. `cases` is a multiple of ten."""
+    """Return a spec with ten tunings of `cases` / 10 shapes. `cases` must be a multiple of ten."""
     tunings = ", ".join(f'"double_tiling_64x64_8x{8 * (i + 1)}x1"' for i in (0, 1, 3, 7))
     tunings += ", " + ", ".join(f'"double_tiling_{64 * i}x128_4x16x4"' for i in (1, 2, 3, 4))
     k, m = _factors(cases // _TUNINGS)
@@ -62,7 +62,7 @@ def _factors(count: int) -> tuple[int, int]:
 
 
 class _Bulk(Records):
-    """Adds all records in one transaction, which is faster than one transaction for each record."""
+    """Adds all records (outcomes of stages) in one transaction, which is faster than one for each record."""
 
     @contextmanager
     def _transaction(self, changes: bool = True) -> Iterator[None]:
@@ -82,7 +82,7 @@ def project(root: Path, cases: int) -> Path:
 
 
 def fill(workspace: Workspace) -> None:
-    """Add records of all stages of the plan's cases to the workspace's store, and publish their rows."""
+    """Add invented outcomes of all stages of the workspace's cases to its store, and write their rows."""
     store = workspace.store
     shared = {name: store.put_bytes(name.encode()) for name in ("module", "vmfb", "configurations", "operand")}
     store.records = records = _Bulk(store.root / "records.sqlite")

@@ -19,7 +19,9 @@ DISPATCHFLOW = (str(Path(sys.executable).parent / "dispatchflow"),)
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a process and its children. `peak_bytes` is the peak of the largest process."""
+    """The time and memory that a process and its children needed.
+
+    `peak_bytes` is the peak memory of the largest of these processes."""
 
     wall_s: float
     cpu_s: float
@@ -29,26 +31,27 @@ class Cost:
 
 @dataclass(frozen=True)
 class CommandLine:
-    """One line of the table."""
+    """One line of the table that `python -m benchmarks` prints."""
 
     what: str
     ours: str
-    """Our value with its unit, such as the median of our times."""
+    """dispatchflow's value with its unit, such as a median time."""
     against: str = ""
-    """The value that ours is compared with, or other facts about the measurement."""
+    """The value to compare with, such as the time of ninja, or other facts about the measurement."""
     ratio: float | None = None
-    """The median of the pairs' ratios, or a share."""
+    """The median ratio of dispatchflow's time to the time of the other command, or a share of the time."""
     bar: str = ""
-    """The limit that the line should meet, if any."""
+    """The limit of the value or of the ratio, such as `≤ 1.10`. Empty if the line has no limit."""
     held: bool | None = None
-    """Whether the limit was met."""
+    """Whether the limit was met. None if the line has no limit."""
 
 
 def environment() -> dict[str, str]:
-    """Return this process's environment variables, changed to those that a user has.
+    """Return the environment variables for the measured commands, such as a user would have them.
 
-    Variables that developers set are removed, so that Python keeps bytecode and the store is in the project. The folder
-    that all projects of a user share, with facts about the machine, is put into the project too."""
+    They are the variables of this process, without those that only developers set. Python therefore keeps bytecode, and
+    the store is in the project. `DISPATCHFLOW_CACHE` is set, so that facts about the machine are kept in the project
+    too; usually all projects of a user share them."""
     left_out = ("PYTHONDONTWRITEBYTECODE", "DISPATCHFLOW_STORE", "PYTHONPATH", "PYTHONUNBUFFERED")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return kept | {"DISPATCHFLOW_CACHE": ".dispatchflow/machine"}
@@ -69,9 +72,10 @@ def run(argv: Sequence[str], folder: Path, stdin: str | None = None, env: Mappin
 
 
 def pairs(ours: Callable[[], Cost], theirs: Callable[[], Cost], count: int) -> tuple[list[Cost], list[Cost], float]:
-    """Run `ours` and `theirs` in turn, `count` times each.
+    """Run `ours` and `theirs` alternately, `count` times each.
 
-    Return the costs of `ours`, the costs of `theirs`, and the median ratio of their wall times."""
+    Return the costs of `ours`, the costs of `theirs`, and the median of the ratios of their wall times (ours / theirs).
+    """
     found: tuple[list[Cost], list[Cost]] = ([], [])
     for number in range(count):
         sides = [(0, ours), (1, theirs)]

@@ -1,8 +1,7 @@
-"""A build system for compiler dispatches: emit MLIR → iree-compile → verify → profile, run by doit.
+"""A build system for compiler dispatches, run by doit. It emits MLIR, compiles, verifies and measures.
 
 From Python, `run` executes a command, `read` reads its rows, and `cases` lists the cases of a spec.
-`dispatchflow.microbenchmark` measures compiled modules without a project (docs/python.md).
-"""
+`dispatchflow.microbenchmark` measures compiled modules without a project (docs/python.md)."""
 
 from __future__ import annotations
 
@@ -27,9 +26,10 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """The type of this package, whose attribute `cases` is the function `interface.cases`.
+    """The type of the module object `dispatchflow`, whose attribute `cases` is always a function.
 
-    The import of the subpackage `cases` would replace the function by the subpackage. The setter prevents that."""
+    When the subpackage `dispatchflow.cases` is imported, Python assigns it to the attribute `cases`. The setter ignores
+    this assignment, and the attribute stays the function `interface.cases`."""
 
     @property
     def cases(self) -> Any:

@@ -1,4 +1,6 @@
-"""The errors that a user sees. Each has an exit code, a problem, facts and a hint.
+"""The errors that a user sees.
+
+Each has an exit code, a problem in one line, facts that locate the problem, and a hint.
 
 DispatchflowError           exit 2
 ├── SpecError               a spec file or a variable has something that is not allowed
@@ -85,7 +87,10 @@ class ToolError(DispatchflowError):
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return `Did you mean 'x'?`. Empty if no known word is similar or begins with `word`."""
+    """Return `Did you mean 'x'?`, where `x` is the known word that is most similar to `word`.
+
+    If no known word is similar to `word`, `x` is the first one that begins with `word`. Without such a word, the result
+    is empty."""
     import difflib  # only on the way to an error message
 
     known = list(known)

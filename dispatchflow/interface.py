@@ -76,7 +76,9 @@ def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:
 
 
 def _streams() -> Sequence[int]:
-    """Return the descriptors of sys.stdout and sys.stderr, or `subprocess.PIPE` for a stream without one."""
+    """Return the file descriptors of sys.stdout and sys.stderr.
+
+    For a stream without a descriptor, such as a notebook's, return `subprocess.PIPE` instead."""
     found = []
     for stream in (sys.stdout, sys.stderr):
         try:

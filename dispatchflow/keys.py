@@ -1,9 +1,10 @@
 """Compute keys of actions (xxh3-128) and digests of bytes (BLAKE2b).
 
-A key hashes text that dispatchflow itself wrote. A digest hashes bytes that may come from anybody, such as a user's
-module. Therefore digests need a cryptographic hash.
+An action is one step of the work, such as a compile. Its key is a hash of everything that decides the outputs of the
+step. A key hashes text that dispatchflow itself wrote. A digest hashes bytes that may come from anybody, such as a
+user's module. Therefore digests need a cryptographic hash, and keys do not.
 
-If you change what enters a key or how, raise `SCHEMA` and document the change in docs/caching.md.
+If you change the content or the encoding of the hashed text, raise `SCHEMA` and document the change in docs/caching.md.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ Ingredient = str | int | bool | bytes | None | tuple["Ingredient", ...] | Mappin
 
 
 def canonical(value: Ingredient) -> bytes:
-    """Encode `value` as bytes: a type letter, a length, the content. Mappings are sorted by name.
+    """Encode `value` as bytes: a letter for its type, the length of its content, and the content.
+
+    The items of a mapping are sorted by name.
 
     Raises:
-        TypeError: a value of this type cannot enter a key. Examples are a float, a set and a path.
-    """
+        TypeError: `value` is or contains an object that a key cannot contain, such as a float, a set or a path."""
     match value:  # most frequent types first: a plan of thousands of cases encodes each of its words
         case str():
             content, letter = value.encode("utf-8", "surrogatepass"), b"s"
@@ -55,15 +57,17 @@ def canonical(value: Ingredient) -> bytes:
 
 
 def key_of(kind: str, ingredients: Mapping[str, Ingredient]) -> Key:
-    """Return the key of an action. `ingredients` is everything that decides the action's outputs."""
+    """Return the key of an action, which is one step of the work, such as a compile.
+
+    `kind` is the kind of the action. `ingredients` is everything that decides the action's outputs."""
     return Key(xxh3_128_hexdigest(canonical((SCHEMA, kind, ingredients))))
 
 
 _STAND_INS = 30
 """The largest number of strings for which `Form` uses a template.
 
-A template is an encoding with a gap for each string. To find the gaps, `Form` encodes a different control character
-in place of each string. ASCII has 31 control characters besides NUL."""
+A template is the encoded text of the ingredients, with a gap for each string. To find the gaps, `Form` encodes the
+ingredients with a different control character in place of each string. ASCII has 31 control characters besides NUL."""
 
 
 class Form:
@@ -90,7 +94,7 @@ class Form:
         return key_of(self.kind, self.ingredients(*strings))
 
     def around(self, first: Sequence[str], last: Sequence[str]) -> Form:
-        """Return a `Form` in which the first and the last strings are fixed.
+        """Return a `Form` in which the first and the last arguments of `key` are fixed.
 
         `form.around([x], [z]).key(y)` equals `form.key(x, y, z)`."""
         form = Form(self.kind, lambda *middle: self.ingredients(*first, *middle, *last))

@@ -44,15 +44,16 @@ def run(
     """Verify and measure each invocation, one after another.
 
     Args:
-        invocations: what to run.
+        invocations: the functions to call, with their operands and expected results.
         device: the runtime's URI of the device; the modules must be compiled for this device.
-        check_only: verify, and measure nothing.
+        check_only: whether to verify only, and measure nothing.
         trace: a directory for the runtime's profile of each measured invocation, `NAME.ireeprof`.
-        protocol: how long and how often to measure (docs/measurement.md).
-        limit_s: the time limit of each process.
+        protocol: how long and how often to measure: `fast`, `std` or `thorough` (docs/measurement.md).
+        limit_s: the time limit of each process, in seconds.
 
     Returns:
-        One row for each invocation and dispatch, or one row without a dispatch if nothing was measured. The columns:
+        One row for each invocation and each dispatch that it launches. An invocation has one row without a dispatch if
+        it was not measured or launches no dispatch. The columns:
 
         - `invocation`, `function`, `device`: what ran where.
         - `dispatch`: the dispatch as profilers name it.
@@ -68,9 +69,9 @@ def run(
         - `reason`: why the invocation failed, or which element is wrong.
 
     Raises:
-        SpecError: a file is not a module, a function does not exist, or operands do not fit. Nothing has run then.
-        ToolchainError: this Python environment has no IREE.
-    """
+        SpecError: a file is not a module, a function does not exist, or operands do not fit. The error is raised before
+            any function is called.
+        ToolchainError: this Python environment has no IREE."""
     known = device.partition("://")[0]
     if known not in _DEVICES:
         facts = {"given": device, "known": ", ".join(_DEVICES)}

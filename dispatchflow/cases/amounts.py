@@ -1,4 +1,6 @@
-"""Call a workload's `flops` and `traffic_bytes`, and check that a row can store the values."""
+"""Get the flops and memory traffic of a case's computation, and check that a row can store them.
+
+The computation is a workload: an operation or a user's module."""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ _LIMIT = 2**63  # rows store them as int64
 
 
 def value_or_error(program: Workload, amount: str) -> Any:
-    """Return the result of `program.flops()` or `program.traffic_bytes()`, or the exception it raised.
+    """Call the method `amount` of `program`, and return its result or the exception that it raises.
 
-    `amount` is the name of the method.
+    `amount` is `flops` or `traffic_bytes`.
 
     Raises:
         MemoryError, OSError: the machine caused the error, not the method.
@@ -31,5 +33,5 @@ def valid_amount(value: Any) -> int | None:
 
 
 def traffic_bytes(program: Workload) -> int | None:
-    """Return the memory traffic of one call in bytes; None if unknown or not an integer."""
+    """Return the memory traffic of one call in bytes; None if it is unknown or not a valid integer."""
     return valid_amount(value_or_error(program, "traffic_bytes"))

@@ -1,4 +1,4 @@
-"""Define the case: a workload, and how it is compiled and run."""
+"""Define the case: an operation or a user's module, and how it is compiled and run."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Case:
     flags: extra.Flags = ()
     """Compiler flags in addition to those of the target and the tuning."""
     provider: str = IREE
-    """`iree`, or the library that computes the case without a tuning and flags."""
+    """`iree`, or a library such as `numpy` that computes the case. A library uses no tuning and no flags."""
     cache: str = HOT
-    """`hot`: each call gets the same inputs; `cold`: each call gets copies that are not in the caches."""
+    """`hot`: all calls get the same inputs; `cold`: each call gets copies that are not in the caches."""
 
     @property
     def operation(self) -> Workload:
@@ -58,7 +58,7 @@ class Case:
 
     @cached_property
     def library_program(self) -> LibraryProgram | None:
-        """The program that a library runs; None for IREE."""
+        """The program with which a library computes the case; None for IREE."""
         return None if self.library is None else program_of(self.library, self.operation)
 
     def __hash__(self) -> int:
@@ -68,8 +68,8 @@ class Case:
     def name(self) -> str:
         """The name of the case, without `=`, `*` or white space; different cases have different names.
 
-        Example: `matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`. In a name above 200 bytes, a digest replaces
-        the end of the part before `@`."""
+        Example: `matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`. If a name would be longer than 200 bytes, a
+        digest replaces the end of the part before `@`."""
         threads = "" if self.threads is None else f"-{self.threads}t"
         cache = "" if self.cache == HOT else f"-{self.cache}"
         how = self.tuning.name if self.provider == IREE else self.provider

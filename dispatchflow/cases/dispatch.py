@@ -1,4 +1,6 @@
-"""Define the dispatch (a workload with a tuning), emit its MLIR, and check how it was compiled."""
+"""Define the dispatch: an operation or a user's module, and a tuning of its lowering.
+
+A dispatch emits its MLIR, and checks whether the compiler did what was requested."""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from dispatchflow.store.entries import Record, RecordHead
 
 _COPY = "_slow_memcpy"
-"""The suffix of a dispatch that only copies a tensor into another (IREE 3.9 to 3.13, all backends)."""
+"""The end of a dispatch's name if it only copies a tensor to another (IREE 3.9 to 3.13, all backends)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,46 +33,51 @@ class Dispatch:
     """The lowering configurations in a user's module; empty until the stage `emit` has read the module."""
 
     def module(self, syntax: Release = NEWEST) -> str:
-        """Emit the MLIR text of an operation. Equal dispatches give equal bytes."""
+        """Return the MLIR of the dispatch of an operation, in the syntax of an IREE release.
+
+        Equal dispatches give equal bytes."""
         assert isinstance(self.operation, Operation)  # a user's module is a file, which emit prints
         lowering = self.tuning.lowering(self.operation, syntax)
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
-        """Return a copy with `asks`, the lowering configurations in a user's module.
+        """Return a copy in which `asks` has the lowering configurations that a user's module contains.
 
-        `emitted` is the record of the stage `emit`, which found the configurations. The dispatch of an operation is
-        returned unchanged."""
+        `emitted` is the stored outcome of the stage `emit`, which found the configurations. If the dispatch is one of
+        an operation, the dispatch itself is returned."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
 
     @property
     def requested(self) -> str | None:
-        """The lowering configuration that the compiler is asked for; None if the compiler chooses."""
+        """The lowering configuration that tuning and module request, as text; None if the compiler chooses."""
         of_tuning = self.tuning.requested(cast(Operation, self.operation))
         return AND.join(filter(None, (of_tuning, *dict.fromkeys(self.asks)))) or None
 
     def _counted(self, packed: bool) -> Operation | None:
-        """Return the operation if its number of dispatches is checked; None if any number is right.
+        """Return the operation if the compiler must make a certain number of dispatches of it, otherwise None.
 
-        `packed` says whether the compiler packs operands by default. No number is checked then."""
+        `packed` says whether the compiler packs the operands of products by default. With packing, any number is right.
+        """
         operation = self.operation
         known = isinstance(operation, Operation) and operation.dispatches is not None
         return cast(Operation, operation) if known and self.tuning.keeps_dispatches and not packed else None
 
     def demanded(self, packed: bool = False) -> str | None:
-        """Return the required configuration and number of dispatches as text; None if nothing is required.
+        """Return the lowering configuration and number of dispatches that the compiler must use, as text.
 
-        Example: `default; 2 dispatches`. The text is an ingredient of the compile's cache key. `packed` says whether
-        the compiler packs operands by default."""
+        Example: `default; 2 dispatches`. Returns None if nothing is required. The text is part of the cache key of the
+        compile. `packed` says whether the compiler packs the operands of products by default. With packing, no number
+        is required."""
         if (operation := self._counted(packed)) is None:
             return self.requested
         beside = " beside a copy" if operation.may_copy else ""
         return f"{self.requested or 'default'}; {operation.dispatches} dispatches{beside}"
 
     def missed(self, applied: Applied, packed: bool = False) -> str | None:
-        """Return how the compiled module differs from the request; None without a difference.
+        """Return how the compiled module differs from what was requested; None if it does not differ.
 
-        `packed` says whether the compiler packs operands by default."""
+        `applied` has the lowering configurations that the compiler used. `packed` says whether the compiler packs the
+        operands of products by default. With packing, the number of dispatches is not checked."""
         why = self.tuning.ignored(cast(Operation, self.operation), applied)
         if why is not None:
             return f"configuration ignored: {why}"
@@ -89,7 +96,10 @@ class Dispatch:
 
 @lru_cache(maxsize=64)  # most tunings of an operation have the same module
 def _module(operation: Operation, syntax: Release, attribute: str, region: bool = False) -> str:
-    """Emit an operation's module. `attribute` and `region` are fields of the tuning's `Lowering`."""
+    """Return the MLIR module of an operation.
+
+    `attribute` is the text that the tuning adds to the main op. If `region` is true, the main op and the later ops are
+    in a dispatch region."""
     body = operation.body_for(syntax, attribute)
     body = _in_region(body, attribute.strip(" {}"), operation.result().mlir) if region else body
     arguments = ", ".join(
@@ -104,9 +114,10 @@ module @dispatch {{
 
 
 def digest_of_module(source: Digest, function: str, objects: tuple[tuple[str, Digest], ...] = ()) -> Digest:
-    """Return the `program_digest` of a function of a user's module.
+    """Return the `program_digest` of a user's module, computed from the digests of its files.
 
-    `source` is the digest of the module's file. `objects` has (path, digest) of each file that the module names."""
+    `source` is the digest of the module's own file. `function` is the name of the function that is called. `objects`
+    has (path, digest) of each other file that the module names."""
     return Digest(key_of("program", {"source": source, "objects": objects, "function": function}))
 
 
@@ -114,8 +125,8 @@ def digest_of_module(source: Digest, function: str, objects: tuple[tuple[str, Di
 def program_digest(program: Workload) -> Digest:
     """Return a digest of what `program` computes, equal for all tunings, targets and toolchains.
 
-    An operation's digest covers its name, sizes, types, layouts, options and MLIR. A module's digest covers its
-    function, the bytes of its file, and the paths and bytes of the files that the module names."""
+    An operation's digest covers its name, sizes, types, layouts, options and MLIR. A module's digest covers the name of
+    its function, the bytes of its file, and the paths and bytes of the files that the module names."""
     if isinstance(program, Module):
         objects = tuple((path, file.digest) for path, file in program.objects)
         return digest_of_module(program.source.digest, program.function, objects)
@@ -125,7 +136,9 @@ def program_digest(program: Workload) -> Digest:
 
 
 def _in_region(body: str, attribute: str, result: str) -> str:
-    """Put the op with `attribute`, and all later ops except the return, into a dispatch region."""
+    """Put the op that has `attribute`, and later ops, into a dispatch region; the return stays outside.
+
+    `body` is the text of a function's body. `result` is the MLIR type of the function's result."""
     lines = body.splitlines()
     first = next(i for i, line in enumerate(lines) if attribute in line)
     *inner, last = lines[first:]

@@ -1,6 +1,7 @@
-"""Known failures: which cases fail, with which compiler releases, and how. Such cases still run.
+"""Define known failures: which cases fail, with which compiler releases, and how.
 
-The entries are in known_failures.toml and in specs. docs/known-failures.md explains their fields."""
+Such cases still run. The entries are in known_failures.toml and in specs; docs/known-failures.md explains their fields.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ _OWN = ("case", "operation", "dtype", "layout", "tuning", "target", "backend", "
 _FEATURES = "features"
 _OF_RESULTS = ("oh", "ow")
 MATCHED = (*_OWN, _FEATURES, *DIMS, *OPTIONS, *_OF_RESULTS)
-"""The keys that the `match` of an entry may have."""
+"""The keys that are allowed in `match`, the conditions of an entry."""
 _FIELDS = ("match", "toolchain", "stage", "message", "reason", "some")
 _BOUND = re.compile(r"(>=|<=|>|<|==)\s*(\d+(?:\.\d+)*)")
 _NO_MULTIPLE = re.compile(r"!%([1-9]\d*)")
@@ -66,7 +67,7 @@ class KnownFailure:
     some: bool
     """Whether only some of the matching cases fail. A matching case that passes is then not reported."""
     place: str
-    """The origin of the entry: `specs/a.toml:3, known_failure[0]`."""
+    """The file, line and index of the entry: `specs/a.toml:3, known_failure[0]`."""
 
     def holds_for(self, version: Version) -> bool:
         """Return whether the entry is about the compiler release `version`."""
@@ -75,7 +76,7 @@ class KnownFailure:
     def fits(self, stage: str, reason: str, log: Callable[[], str]) -> bool:
         """Return whether the entry describes a failure of `stage` with this reason and log.
 
-        `log` is called only if the reason does not match."""
+        `log` returns the tool's output. It is called only if the entry's message is not found in `reason`."""
         return stage == self.stage and bool(self.message.search(reason) or self.message.search(log()))
 
     @property
@@ -85,7 +86,7 @@ class KnownFailure:
 
 
 def version_of(text: str) -> Version:
-    """Parse `3.12.0rc1` to (3, 12, 0). A date, `20240828`, is the oldest version; `main` is the newest."""
+    """Parse `3.12.0rc1` to (3, 12, 0). A date (`20240828`) counts as the oldest, `main` as the newest."""
     match = _VERSION.match(text)
     if match is None:
         return _NEWEST
@@ -96,7 +97,7 @@ def version_of(text: str) -> Version:
 def _within(bounds: str, own: Version) -> bool:
     """Return whether a version is within bounds such as `>=3.11, <3.14`.
 
-    Only as many numbers as in the bound are compared: for `<3.14`, 3.14.1 counts as 3.14."""
+    Only as many numbers as the bound has are compared: for `<3.14`, the version 3.14.1 counts as 3.14."""
     for relation, text in _BOUND.findall(bounds):
         bound = version_of(text)
         order = (own[: len(bound)] > bound) - (own[: len(bound)] < bound)
@@ -163,7 +164,7 @@ _COARSE = frozenset(("operation", "target", "backend", "tuning", _FEATURES))
 class KnownFailures:
     """The known failures of one compiler release.
 
-    `log` returns the output of a failed tool, given the digest of the output."""
+    `log` returns the output of a failed tool. Its argument is the digest of this output."""
 
     def __init__(
         self,
@@ -193,7 +194,7 @@ class KnownFailures:
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
         """Return (entry, other conditions) for each entry that fits a case's operation, target and tuning.
 
-        The other conditions are not checked. The result is cached, because thousands of cases share few results."""
+        The other conditions are not checked yet. The result is cached, because many cases share it."""
         kind = case.operation.name, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
             found = tuple(
@@ -205,9 +206,9 @@ class KnownFailures:
         return found
 
     def failing(self, case: Case, stage: str, reason: str, log: Digest | None) -> KnownFailure | None:
-        """Return the entry that describes a failure of `case`; None if the failure is not known.
+        """Return the entry that describes how `case` failed in `stage`; None if the failure is not known.
 
-        `log` is the digest of the tool's output."""
+        `reason` is the message of the failure, and `log` is the digest of the tool's output."""
         read: list[str] = []
 
         def text() -> str:
@@ -218,7 +219,7 @@ class KnownFailures:
         return next((entry for entry in self.covering(case) if entry.fits(stage, reason, text)), None)
 
     def passing(self, case: Case, made: Callable[[str], bool]) -> KnownFailure | None:
-        """Return a known failure that did not happen, although it covers `case`; None if there is none.
+        """Return an entry that expects `case` to fail at a stage that it passed; None if no entry does.
 
         `made(stage)` returns whether the case passed a stage. An entry with `some = true` is never returned, because
         only some of its cases are expected to fail."""

@@ -1,4 +1,4 @@
-"""Define a user's own MLIR file as a workload (`operation = "module"`), and parse its types."""
+"""Define a user's MLIR file as the computation of a case (`operation = "module"`); parse its types."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ELEMENT_TYPES = {
     for element in ElementType
     if element.bits >= 8 and not element.is_unsigned and element is not ElementType.F8E8M0FNU
 }
-"""MLIR name → element type. Values of all types that are not listed are handled as raw bytes."""
+"""MLIR name → element type. Values of any other element type are handled as raw bytes."""
 RECIPES = ("random", "integers")
-"""Recipes for inputs.
+"""The names of the ways (recipes) to generate a module's inputs.
 
 `random` is uniform: floats in [-1, 1), integers over their full range. `integers` is -3 … 3 (0 … 3 if unsigned)."""
 
 ONNXRUNTIME = "onnxruntime"
-"""The value of the key `reference` for results that onnxruntime computes."""
+"""The value of the spec's key `reference` if onnxruntime computes the expected results."""
 
 _OBJECT = re.compile(r"(executable\.object<\s*\{\s*path\s*=\s*)\"((?:[^\"\\]|\\.)*)\"(?=\s*\}\s*>)")
 # Besides `executable.object`, only this attribute makes the compiler read a file. The pass that does so is
@@ -37,7 +37,7 @@ _READING_PASS = re.compile(r"preprocessing_pipeline<\"[^\"]*?([\w-]*(?:file|path
 BUFFER_VIEW = "!hal.buffer_view"
 """The MLIR type of a tensor whose sizes and element type are known at run time only."""
 SAME_CODE = "the reference is the same code"
-"""The reason for no comparison if the reference is compiled to the same code as the module."""
+"""The message if nothing is compared because the module and its reference compile to the same code."""
 _SCALAR = re.compile(r"index|[fi]\d+|bf16")
 _SIZES = re.compile(r"(?:tensor<)?((?:(?:\d+|\?)x)*)[^!\d?].*")
 
@@ -60,12 +60,12 @@ class File:
 
     @property
     def spelt(self) -> str:
-        """`path`, or `path:member`, for messages."""
+        """The file as messages name it: `path`, or `path:member`."""
         return self.path if self.member is None else f"{self.path}:{self.member}"
 
     @property
     def identity(self) -> str | tuple[str | None, ...]:
-        """The ingredient of cache keys for this file: its digest, with `member` and `type` if given."""
+        """The value that stands for this file in cache keys: its digest, with `member` and `type` if given."""
         if self.member is None and self.type is None:
             return self.digest
         return self.digest, self.member, self.type
@@ -73,7 +73,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An argument of a call: a recipe (`random`), a literal (`0.5`, `1 2 3`) or a file."""
+    """An argument of a call: generated (`random`), a literal (`0.5`, `1 2 3`) or read from a file."""
 
     type: str | None
     value: str | None
@@ -94,18 +94,18 @@ class Parameters:
 class Module(Workload):
     """A function of a user's MLIR or ONNX file.
 
-    Its results are compared with `expected`, or with the results of `against` or `against_library`. Without any of
-    these three, the function is only run."""
+    Its results are compared with `expected`, or with those that `against` or `against_library` computes. If none of the
+    three is given, the function is only run."""
 
     source: File
     title: str
     entry: str
     inputs: tuple[Input, ...] | None = None
-    """The arguments; None if the recipe `random` generates all of them."""
+    """The arguments; None if all of them are generated at random."""
     expected: tuple[File | str, ...] = ()
     """Expected results: files, or numbers as the spec spells them."""
     against: Target | None = None
-    """A target whose results for the same module are the expected ones."""
+    """A target on which the same module computes the expected results."""
     rtol: str | None = None
     objects: tuple[tuple[str, File], ...] = ()
     """(path, file) for each file that the module names: code to link, or weights of an ONNX model."""
@@ -113,13 +113,13 @@ class Module(Workload):
     importer: str | None = None
     """`onnx`, the package that converts the file to MLIR; None for a file that is MLIR."""
     against_library: str | None = None
-    """A library whose results for the same file are the expected ones."""
+    """A library that computes the expected results from the same file."""
     problem: str | None = None
     """The error in a test suite's flag file, which lists the inputs; None if there is no error."""
     meaning: Flags = ()
-    """The flags of the case that change what the module computes.
+    """The compiler flags of the case that change what the module computes.
 
-    The reference for `against` is also compiled with these flags."""
+    When the module is compiled for the target `against`, these flags are used too."""
 
     name: ClassVar[str] = "module"
     dims: ClassVar[tuple[str, ...]] = ()
@@ -138,7 +138,7 @@ class Module(Workload):
 
     @property
     def label(self) -> str:
-        """The title and the function. A case keeps its name when the file is edited."""
+        """The title and the function: a part of the case's name that stays when the file is edited."""
         return re.sub(r"[^\w.$+-]", "-", f"{self.title}_{self.entry}")
 
     @property
@@ -158,7 +158,7 @@ class Module(Workload):
 
     @property
     def tolerance(self) -> str:
-        """The tolerance as an ingredient of the verification's cache key."""
+        """The text that stands for the tolerance in the cache key of the stage `verify`."""
         return self.rtol or "by element type"
 
     @property
@@ -172,7 +172,7 @@ class Module(Workload):
 
     @property
     def reference_name(self) -> str:
-        """The name of the reference in messages: `the reference, module on vmvx`."""
+        """The words for what computes the expected results, in messages: `the reference, module on vmvx`."""
         if self.against is None:
             return f"the reference, {self.against_library}"
         return f"the reference, {self.name} on {self.against.name}"
@@ -195,18 +195,18 @@ def objects(text: str) -> list[str]:
 
 
 def with_objects(text: str, name_of: Callable[[str], str]) -> str:
-    """Replace each path that `objects` finds by `name_of(path)`, which must need no escapes in MLIR."""
+    """Replace each object file's path in a module's text by `name_of(path)`, which must need no escapes."""
     return _OBJECT.sub(lambda match: f'{match[1]}"{name_of(unescaped(match[2]))}"', text)
 
 
 def reading_pass(text: str) -> str | None:
-    """Return the option in a module's `preprocessing_pipeline` that names a file; None if there is none."""
+    """Return the option in a module's `preprocessing_pipeline` that names a file; None if no option does."""
     match = _READING_PASS.search(text)
     return match[1] if match else None
 
 
 def shape_of(spelling: str) -> tuple[tuple[int | None, ...], ElementType] | None:
-    """Parse `4x?xf32` to ((4, None), F32). None unless `spelling` is a tensor of `ELEMENT_TYPES`."""
+    """Parse `4x?xf32` to ((4, None), F32). Return None for types other than tensors of `ELEMENT_TYPES`."""
     if is_scalar(spelling):
         return None
     element = element_of(spelling)
@@ -217,7 +217,7 @@ def shape_of(spelling: str) -> tuple[tuple[int | None, ...], ElementType] | None
 
 
 def sizes_of(spelling: str) -> tuple[int | None, ...] | None:
-    """Parse `4x?xf32` to (4, None), for any element type. Return None for a type that is no tensor."""
+    """Parse `4x?xf32` to (4, None), for any element type. Return None for a type that is not a tensor."""
     match = None if is_scalar(spelling) else _SIZES.fullmatch(spelling)
     return tuple(None if dim == "?" else int(dim) for dim in match[1].split("x")[:-1]) if match else None
 
@@ -232,21 +232,21 @@ def nbytes_of(spelling: str) -> int | None:
 
 
 def is_sized(spelling: str) -> bool:
-    """Return whether a type has no dynamic size."""
+    """Return whether a type is a bare number, or a tensor without dynamic sizes."""
     sizes = sizes_of(spelling)
     return is_scalar(spelling) or (sizes is not None and None not in sizes)
 
 
 def spelt(sizes: Sequence[int | None], element: str) -> str:
-    """Return a tensor's type as text: `4x?xf32`, or `tensor<f32>` for rank 0 (`f32` is a number)."""
+    """Return a tensor's type as text: `4x?xf32`. Rank 0 is `tensor<f32>`, because `f32` is a bare number."""
     dims = ["?" if size is None else str(size) for size in sizes]
     return "x".join([*dims, element]) if dims else f"tensor<{element}>"
 
 
 def with_sizes_of(printed: str, declared: str) -> str:
-    """Return the type of a result, with the sizes that the runtime printed.
+    """Return a result's type with the sizes of `printed`, the type that the runtime printed.
 
-    The declared element type, if there is one, replaces a printed element type that is not in `ELEMENT_TYPES`."""
+    An element type that is not in `ELEMENT_TYPES` is replaced by that of `declared`, if `declared` has one."""
     known = declared == BUFFER_VIEW or element_of(printed) in ELEMENT_TYPES
     return printed if known else spelt(sizes_of(printed) or (), element_of(declared))
 
@@ -268,7 +268,7 @@ def unlike(got: str, expected: str) -> str | None:
 
 
 def is_scalar(spelling: str) -> bool:
-    """Return whether a type is that of a bare number, such as `f32`. `tensor<f32>`, of rank 0, is not."""
+    """Return whether a type is a bare number, such as `f32`. The tensor of rank 0, `tensor<f32>`, is not."""
     return _SCALAR.fullmatch(spelling) is not None
 
 
@@ -283,7 +283,7 @@ def element_of(spelling: str) -> str:
 def output_names(results: Sequence[str], stem: str = "output") -> tuple[str, ...]:
     """Return the file name of each result: `output_0.bin`, `output_1.bin`, ….
 
-    A bare number has a file too, because the tool prints only six of its digits."""
+    A bare number is written to a file too, because IREE's tool prints only six of its digits."""
     return tuple(f"{stem}_{i}.bin" for i in range(len(results)))
 
 

@@ -1,4 +1,6 @@
-"""The programs that a library runs in place of IREE, and the reasons why a library cannot run one."""
+"""The programs that a library, such as numpy, runs in place of IREE.
+
+This module also finds the reason why a library cannot run a program."""
 
 from __future__ import annotations
 
@@ -15,19 +17,21 @@ from dispatchflow.operations import Operation
 from dispatchflow.workload import Workload
 
 MODEL = "model"
-"""The folder for a model's files in a tool's working directory."""
+"""The name of the folder for a model's files, in the working directory of the tool that reads them."""
 _OUTPUT = "module"
 """The name of the main file among the outputs of the stage `emit`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryProgram:
-    """A program that a library runs: Python text that calls an operation, or the files of a model."""
+    """A program that a library runs: Python text that computes an operation, or the files of a model."""
 
     main: str
-    """The name of the file that `_harness.py` loads."""
+    """The name of the main file, which the script `_harness.py` loads to run the program."""
     digest: Digest
-    """The digest of the files' contents and of the names by which a model refers to its weights."""
+    """A hash of the contents of all files.
+
+    For a model, the names by which the model refers to its weights are hashed too."""
     content: bytes | File
     """The content of the main file."""
     beside: tuple[tuple[str, File], ...] = ()
@@ -37,13 +41,13 @@ class LibraryProgram:
 
     @property
     def outputs(self) -> dict[str, bytes | File]:
-        """The outputs of the stage `emit`: name → content."""
+        """The content of each output of the stage `emit`, by the output's name."""
         return {_OUTPUT: self.content, **dict(self.beside)}
 
     def files(self, outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-        """Return file name in a tool's working directory → digest.
+        """Return the digest of each file that a tool reads, by the file's name in the working directory.
 
-        `outputs` is name → digest, from the record of the stage `emit`."""
+        `outputs` has the digest of each output of the stage `emit`, by the output's name."""
         return {self.main if name == _OUTPUT else name: digest for name, digest in outputs.items()}
 
 
@@ -75,20 +79,27 @@ def program_of(library: Library, workload: Workload) -> LibraryProgram:
 
 
 def call_text(library: Library, operation: Operation) -> str:
-    """Return Python text that defines a function `main` of the operands. Equal calls give equal texts."""
+    """Return the text of a Python program with which a library computes an operation.
+
+    The text defines a function `main` that takes the operands. If two operations are computed by the same expression,
+    their texts are equal."""
     names = ", ".join(f"x{i}" for i in range(len(operation.operands())))
     value = library.whole.format(value=operation.library_call(library))
     return f"{library.imports}\n\n\ndef main({names}):\n    return {value}\n"
 
 
 def model_files(program: Module) -> dict[str, File]:
-    """Return name in a tool's working directory → file, for each file of a model; the model comes first."""
+    """Return the files of a model, by their names in a tool's working directory.
+
+    The model's own file comes first, and the files with its weights follow."""
     named = [(PurePath(program.source.path).name, program.source), *program.objects]
     return {str(PurePosixPath(MODEL, name)): file for name, file in named}
 
 
 def misplaced(program: Module) -> str | None:
-    """Return an error if a model names weights outside of its own directory; None if it does not."""
+    """Return an error message if a model refers to weights outside of the model's directory.
+
+    Returns None if all weights are in this directory or below it."""
     for written, _ in program.objects:
         if PurePosixPath(written).is_absolute() or ".." in PurePosixPath(written).parts:
             return f"{PurePath(program.source.path).name} names weights outside of its own directory: {written}"
@@ -96,7 +107,7 @@ def misplaced(program: Module) -> str | None:
 
 
 def unpassed(library: str, types: Sequence[str]) -> str | None:
-    """Return why a library cannot take or return values of these types; None if it can.
+    """Return why a library cannot take or return values of the given types; None if it can.
 
     In onnxruntime 1.32, a model's inputs and results cannot have a type that is missing in numpy, such as bf16."""
     odd = next((found for type in types if (found := element_of(type)).startswith(("bf16", "f8", "f4"))), None)
@@ -104,10 +115,10 @@ def unpassed(library: str, types: Sequence[str]) -> str | None:
 
 
 def operand_types(program: Workload, arguments: Sequence[str]) -> list[TensorType]:
-    """Return the types of the arguments of a library's call.
+    """Return the types of the values that a library's program takes.
 
-    For a model, `arguments` has the types of its inputs, as IREE's tools spell them. For an operation, `arguments` is
-    ignored, because IREE's runtime may pass an operand as another type."""
+    For a model, `arguments` lists the types of the inputs as IREE's tools spell them, such as `4x8xf32`. For an
+    operation, `arguments` is ignored, because IREE's runtime may pass an operand as another type."""
     if isinstance(program, Operation):
         return [operand.type for operand in program.operands()]
     return [_tensor(argument) for argument in arguments]

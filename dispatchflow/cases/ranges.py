@@ -11,16 +11,20 @@ _RANGE = re.compile(r"\s*([+-]?\d{1,20})\.\.([+-]?\d{1,20})\s*", re.ASCII)
 
 
 def bounds(value: str) -> tuple[int, int] | None:
-    """Parse `0..15` to its bounds, both included; return None for text that is no range."""
+    """Parse a range such as `0..15`, and return its first and last number.
+
+    Returns None if the text is not a range."""
     match = _RANGE.fullmatch(value)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def check(value: str, element: str) -> tuple[int, int]:
-    """Return the bounds of the range `value`, and check that `element` represents its numbers exactly.
+    """Parse the range `value`, check it, and return its first and last number.
+
+    `element` is the element type that must represent each number of the range exactly.
 
     Raises:
-        ValueError: a bound is not representable, or the range is empty.
+        ValueError: the text is not a range, the range is empty, or a bound is not representable.
     """
     found = bounds(value)
     if found is None or found[0] > found[1]:

@@ -1,7 +1,7 @@
-"""Emit the module that, for `cache=cold`, calls the measured module with copies of its inputs.
+"""Emit an MLIR module that calls the measured module with inputs that are not in a cache.
 
-The first call, during the warm-up, makes copies until they fill twice the last-level cache. Each later call uses the
-next copy."""
+The emitted module is used for `cache=cold`. Its first call, during the warm-up, copies the inputs until the copies fill
+twice the last-level cache. Each later call uses the next copy."""
 
 from __future__ import annotations
 
@@ -20,13 +20,17 @@ HOT, COLD = "hot", "cold"
 CACHES = (HOT, COLD)
 
 VERSION = 1
-"""A part of the keys of cold measurements. Increase it when the behavior of a cold call changes."""
+"""A number in the keys of all measurements with `cache=cold`.
+
+Raise it when the emitted module behaves differently."""
 
 _ASYNCHRONOUS = "--iree-execution-model=async-external"
 
 
 def of_operation(operation: Operation, cache_bytes: int) -> Rotation:
-    """Return a rotation with copies of all inputs of an operation."""
+    """Return the `Rotation` of an operation: its function, and the number of copies of its inputs.
+
+    All inputs are copied. `cache_bytes` is the size of the last-level cache."""
     tensors = [operand.type.passed for operand in operation.operands()]
     operands = tuple([Operand(tensor.shape, tensor.element.mlir, tensor.nbytes, True) for tensor in tensors])
     result = operation.result().passed.spelling
@@ -36,9 +40,9 @@ def of_operation(operation: Operation, cache_bytes: int) -> Rotation:
 def of_module(
     name: str, function: str, declared: Declaration, arguments: Sequence[str], cache_bytes: int
 ) -> Rotation | None:
-    """Return a rotation with copies of the inputs of a user's module; None if no input can be copied.
+    """Return the `Rotation` of a user's module: a function, and the number of copies of its inputs.
 
-    An input can be copied if it is a tensor with a known size in bytes that is not 0.
+    An input is copied if it is a tensor whose size in bytes is known and not 0. Returns None if no input can be copied.
 
     Args:
         name: the name of the module.
@@ -65,10 +69,10 @@ def _operand(declared: str, argument: str) -> Operand:
 def not_coldable(
     program: Workload, library: str | None, target: Target, cache_bytes: int | None, memory_bytes: int
 ) -> str | None:
-    """Return why the case cannot be measured with `cache=cold` on this machine; None if it can.
+    """Return why a case cannot be measured with `cache=cold` on this machine; None if it can.
 
-    A user's module is checked later, by `module_problem`. The sizes of its inputs are unknown until the stage `emit`
-    has read the module."""
+    The inputs of a user's module are checked later, by `module_problem`, because their sizes are unknown until the
+    stage `emit` has read the module."""
     if target.driver != LOCAL:
         return f"not coldable: the size of the last cache of {target.driver} devices is not known"
     if cache_bytes is None:
@@ -82,8 +86,8 @@ def module_problem(found: Rotation | None, stored: Sequence[str], flags: Sequenc
     """Return why a user's module cannot be measured with `cache=cold`; None if it can.
 
     Args:
-        found: which inputs are copied, from `of_module`.
-        stored: the globals to which the module stores.
+        found: the result of `of_module`, which says which inputs are copied.
+        stored: the names of the module's globals to which its functions store.
         flags: the flags with which the module is compiled.
     """
     if found is None:
@@ -100,7 +104,9 @@ def module_problem(found: Rotation | None, stored: Sequence[str], flags: Sequenc
 
 
 def too_large(found: Rotation, memory_bytes: int) -> str | None:
-    """Return the reason if the copies take more than a quarter of the memory; None if they do not."""
+    """Return an error message if the copies of the inputs take more than a quarter of the memory.
+
+    Returns None if the copies take less."""
     if not found.is_too_large(memory_bytes):
         return None
     copies = f"{units.size(found.nbytes)} of input copies, to fill twice the last-level cache"
@@ -108,7 +114,9 @@ def too_large(found: Rotation, memory_bytes: int) -> str | None:
 
 
 def module(found: Rotation) -> str:
-    """Emit a module whose function has the name, arguments and results of the measured function."""
+    """Emit a module whose function has the name, arguments and results of the measured function.
+
+    Each call of this function calls the measured function with the next copy of the inputs."""
     # Each side of the branch yields the copies. One load after the branch would not work: the compiler would move the
     # load before the branch (IREE 3.13).
     operands = found.operands

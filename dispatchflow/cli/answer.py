@@ -19,10 +19,11 @@ COMMANDS = members("dispatchflow.cli.commands", Command, "name", "Command")
 
 
 def answer(root: Path, names: Mapping[str, Any], line: CommandLine, recall: Replay | None) -> int:
-    """Execute the command that the command line names, or `run`; return the exit code.
+    """Execute the command that the command line names, and return the exit code.
 
-    `recall` records the inputs that the answer depends on, so that a later call can replay it. It is None if the answer
-    must not be replayed."""
+    If the command line names no command, `run` is executed. `recall` records the printed text and everything that the
+    text depends on, so that a later invocation can print the text again if nothing has changed. `recall` is None if the
+    text must not be printed again."""
     commands = {command.name: command for command in COMMANDS}
     reset_vars()
     for name, value in line.variables.items():

@@ -1,8 +1,8 @@
-"""Make doit tasks: `emit:CASE` → `compile:CASE` → `verify:CASE` → `profile:CASE` → `sites:CASE`.
+"""Make doit tasks, one for each stage of a case: `emit:CASE`, `compile:CASE`, …
 
-Only `task_dep` orders the tasks. With `file_dep` or `targets`, doit would compare files with their state after the
-task's last run, and would execute stages whose outputs are in the store already (docs/decisions/0003).
-"""
+A task depends on the task of the case's previous stage. This dependency is declared with `task_dep` only. With
+`file_dep` or `targets`, doit would compare files with their state after the task's last run, and would execute stages
+whose outputs are already in the store (docs/decisions/0003)."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ STAGE_PAGES = {
 
 
 def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
-    """Return a group task for each stage, and a task without actions for each case that is up to date.
+    """Return tasks that execute nothing, on which the user's own tasks may depend.
 
-    The user's own tasks may depend on these tasks. `made` has the tasks that must be executed."""
+    These are a group task for each stage, and a task for each selected stage of a case that is up to date. `made` has
+    the tasks that must be executed."""
     names = {task.name for task in made}
     rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]
     empty = [Task(f"{stage}:{name}", None, subtask_of=stage) for stage, name in rest if f"{stage}:{name}" not in names]
@@ -53,10 +54,11 @@ def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
 def tasks_of(
     stages: StageTasks, chain: CaseState, wanted: Sequence[str], twins: dict[tuple[Any, ...], str]
 ) -> list[Task]:
-    """Return the tasks of the wanted stages of one case, in order.
+    """Return a task for each of the wanted stages of one case, in order.
 
-    `twins` maps (stage, key) to the first task with that key. A second case with the same key depends on that task, so
-    that no worker waits for the first one's lock."""
+    `twins` maps (stage, key) to the name of the first task with that key; new tasks are added to it. A later task with
+    the same key depends on the first one. Otherwise, a worker thread would wait for the lock that the first task holds.
+    """
     case, tasks = chain.case, list[Task]()
     for stage in wanted:
         name = f"{stage}:{case.name}"

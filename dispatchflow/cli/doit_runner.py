@@ -1,4 +1,4 @@
-"""Run doit tasks in threads, and then exclusive tasks (measurements, the user's own) one at a time."""
+"""Run doit tasks in threads. Measurements and the user's own tasks run later, one at a time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
     The user's own tasks run alone too: while a Python task runs, doit replaces sys.stdout for all threads."""
 
     prepare: Callable[[list[Case]], None]
-    """Called before each exclusive task, with the cases whose measurements are waiting."""
+    """Called before each task that runs alone, with the cases that wait to be measured."""
     publish: Callable[[], object]
-    """Called before each of the user's own tasks, which may read the rows."""
+    """Called before each of the user's own tasks, to write the rows of results that the task may read."""
     stopped: Callable[[], object]
     """Returns a true value if no further task may start."""
 

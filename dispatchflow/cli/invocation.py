@@ -1,4 +1,4 @@
-"""The context of one command line: workspaces, selections, and the user's own tasks."""
+"""The context in which a command works: the project, the selected cases, and the user's own tasks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from dispatchflow.project.workspace import Workspace
 
 
 class Invocation:
-    """The context that commands work in.
+    """The context in which a command works.
 
     Args:
         root: the directory of dodo.py.
-        names: the names that the dodo file defines, with their values.
-        variables: the variables of the command line, name → text.
+        names: the names that dodo.py defines, with their values.
+        variables: the text of each variable of the command line, by name.
         commands: the names of all commands.
-        recall: records everything that is read, for a later replay; None if the answer must not be replayed.
+        recall: records everything that the command's output depends on, so that a later invocation can print the output
+            again. None if the output must not be printed again.
     """
 
     def __init__(
@@ -57,10 +58,12 @@ class Invocation:
         return selection.select(words, workspace.plan, [task.name for task in foreign], self.commands)
 
     def to_make(self, workspace: Workspace, words: Sequence[str], own: Sequence[Task]) -> Selection:
-        """Return what `words` select, and the cases that the selected tasks of the user depend on.
+        """Return the cases and tasks that the words of a command line select.
+
+        The cases on which a selected task of the user depends are selected too.
 
         Raises:
-            SpecError: remeasure= is given and no case is selected for profile.
+            SpecError: the variable `remeasure=` is given, and no case is selected for `profile` or `sites`.
         """
         found = selection.with_dependencies(self.select(workspace, words, own), own, workspace.plan)
         if workspace.settings.remeasure is not None and not found.measured:

@@ -1,9 +1,8 @@
 """Execute `doit …` in a directory whose dodo.py has `from dispatchflow import main; main()`.
 
-Stock doit loads that file and so calls `main`, which executes one of our commands and ends the process.
-docs/decisions/0001 says why stock doit's own commands are not used. `dispatchflow …` loads the file itself and imports
-doit only if there is something to do: the import takes longer than a run in which nothing changed.
-"""
+Stock doit loads that file and so calls `main`, which executes a command of dispatchflow and ends the process.
+docs/decisions/0001 says why stock doit's own commands are not used. The command `dispatchflow` loads dodo.py itself. It
+imports doit only if there is something to do, because the import takes longer than a run in which nothing changed."""
 
 from __future__ import annotations
 
@@ -35,9 +34,9 @@ _STOCK = ("help", "dumpdb", "strace", "tabcompletion")
 """The commands that doit executes without loading a dodo file."""
 
 _BOTH = ("help", "list", "run")
-"""Our commands whose names stock doit has too.
+"""The commands that both dispatchflow and stock doit have.
 
-`doit help list` shows stock doit's help, and `dispatchflow help list` ours."""
+`doit help list` shows stock doit's help, and `dispatchflow help list` shows dispatchflow's."""
 
 _SHOW_CURSOR = b"\x1b[?25h"
 """The terminal's escape sequence that shows the cursor, which a progress bar may have hidden."""
@@ -46,7 +45,7 @@ _running = False
 
 
 def command() -> None:
-    """Execute `dispatchflow …` like `doit …`, but start faster.
+    """Execute the command `dispatchflow`, which takes the same arguments as `doit` but starts faster.
 
     If doit would only execute ./dodo.py, this function executes the file and does not import doit."""
     _interruptible()
@@ -74,7 +73,7 @@ def command() -> None:
 def _only_loads(words: Sequence[str]) -> bool:
     """Return whether stock doit would do nothing but execute ./dodo.py.
 
-    The result is false if the command line has an option or a command of doit itself (`_STOCK`), if doit has a
+    The result is false if the command line has an option or one of doit's own commands (`_STOCK`), if doit has a
     configuration, or if dodo.py contains the text `doit`."""
     ours = len(words) == 2 and words[0] == "help" and words[1] in _BOTH
     if any(word.startswith("-") or (word in _STOCK and not ours) for word in words) or Path("doit.cfg").exists():
@@ -87,10 +86,11 @@ def _only_loads(words: Sequence[str]) -> bool:
 
 
 def main() -> None:
-    """Execute the command line and exit: 0 success, 1 a case failed, 2 wrong input, 3 nothing matched.
+    """Execute the command line and exit. Call this function at the end of a dodo.py.
 
-    Call this function at the end of a dodo.py. The file's directory has specs/, the store and build/. The file is
-    executed a second time to load the user's `task_*` functions; `main` then returns at once."""
+    The exit code is 0 for success, 1 if a case failed, 2 for wrong input, and 3 if nothing matched. The directory of
+    dodo.py has specs/, the store and build/. dodo.py is executed a second time to load the user's `task_*` functions;
+    in that execution, `main` returns at once."""
     global _running
     if _running:
         return
@@ -117,7 +117,7 @@ def _interruptible() -> None:
 def _interrupt(number: int, frame: object) -> None:
     """Raise KeyboardInterrupt at the first signal; end the process at the second.
 
-    The second signal loses no finished work either."""
+    No finished work is lost in either case."""
     for each in _INTERRUPTS:
         signal.signal(each, lambda again, frame: _end(again))
     raise KeyboardInterrupt(number)
@@ -132,9 +132,9 @@ def _interrupted(interrupt: KeyboardInterrupt) -> NoReturn:
 
 
 def _end(number: int) -> NoReturn:
-    """End the process with the exit code of this signal.
+    """End the process with the exit code of a signal, which is 128 + the signal's number.
 
-    The interpreter's shutdown is skipped, because waiting threads would print errors during it."""
+    The shutdown of the Python interpreter is skipped, because threads that still wait would print errors during it."""
     with suppress(OSError):  # the terminal may be closed
         if os.isatty(1):
             os.write(1, _SHOW_CURSOR)
@@ -153,9 +153,9 @@ def _flush_and_exit(code: int) -> None:
 
 
 def _flush() -> OSError | None:
-    """Write the rest of standard output; if that fails, connect it to /dev/null and return the error.
+    """Write the rest of standard output. If this fails, connect it to /dev/null and return the error.
 
-    None is returned for a closed pipe (`doit list | head`) or a closed terminal."""
+    Returns None if nothing failed, or if the pipe (`doit list | head`) or the terminal was closed."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -209,7 +209,7 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
 def _unexpected() -> int:
     """Report a programming error, and return exit code 2.
 
-    doit would return 3, which means here that nothing matched."""
+    doit itself would return 3, but in dispatchflow 3 means that nothing matched."""
     sys.excepthook(*sys.exc_info())
     print(
         "doit: an error in this dodo.py, in an operation's or a tuning's file, or in dispatchflow, as shown above",
@@ -226,10 +226,10 @@ def _refused_by_doit() -> tuple[type[Exception], ...]:
 
 
 def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay | None:
-    """Return the `Replay` for a command line; None if its answer must not be replayed.
+    """Return the `Replay` of a command line, which can print the output of an earlier run again.
 
-    A replay prints the kept answer to an earlier run of the same command line. An answer that depends on something that
-    `Replay` does not record, such as a task of the user, is not replayed."""
+    Returns None if the output must not be printed again, because it depends on something that `Replay` does not record,
+    such as a task of the user."""
     if not line.plain or {"remeasure", "retry"} & set(line.variables):
         return None
     words, own = line.words or dodo_file.default_words(names), dodo_file.task_names(names)
@@ -239,5 +239,7 @@ def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay |
 
 
 def _only_cases(words: Sequence[str]) -> bool:
-    """Return whether every word selects cases, not a task of the user. True if there are no words."""
+    """Return whether every word of a command line selects cases, and none names a task of the user.
+
+    Returns True if there are no words."""
     return all(cases_named(word) for word in (words[1:] if words[:1] == ["run"] and words[1:] else words))

@@ -46,7 +46,7 @@ def say(line: str) -> None:
 
 
 def say_last(text: str) -> None:
-    """Print the last text of a run like `say`, but ignore a closed pipe (`doit … | head`)."""
+    """Print the last text of a run. A closed pipe (`doit … | head`) is ignored."""
     with writing(), suppress(BrokenPipeError):
         print(text, flush=True)
 
@@ -74,7 +74,7 @@ def to_file(text: str, out: str) -> None:
 
 
 def say_or_write(text: str, out: str | None) -> None:
-    """Print the last text of a command, or write it to the file of `out=` if that is given.
+    """Print the last text of a command. If `out` is given, write the text to this file instead.
 
     Raises:
         SpecError: the file cannot be written.

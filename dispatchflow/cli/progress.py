@@ -1,4 +1,6 @@
-"""Print the progress of a run: bars on a terminal, otherwise one line per stage; failures at once."""
+"""Print the progress of a run: with bars on a terminal, otherwise with one line for each stage.
+
+Failures are printed at once."""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ class Progress:
             self._live.update(self._tasks[stage], name=name)
 
     def end(self, stage: str, name: str, cost_s: float, failure: str | None, known: bool = False) -> None:
-        """Count and print a finished stage; `known` is true for a known failure."""
+        """Count and print a finished stage. `known` is true if the stage failed and the failure is expected."""
         with self._lock:
             self.made[stage] += failure is None
             if failure is not None:
@@ -59,12 +61,14 @@ class Progress:
                 self._print(f"{number} {stage} {name}  {units.seconds(cost_s)}")
 
     def reused(self, stage: str, name: str) -> None:
-        """Count a stage that did not run, because the store had its record."""
+        """Count a stage that did not run, because the store already had its result."""
         with self._lock:
             self._advance(stage)
 
     def measuring(self, count: int, blocks: int) -> None:
-        """Begin the display of the measurement of `count` cases, each in at most `blocks` blocks."""
+        """Begin to show the progress of measuring `count` cases.
+
+        Each case is measured in at most `blocks` blocks (benchmark processes)."""
         if self._live is not None and count:
             self._live.update(self._tasks["profile"], total=count * blocks)
         elif count:
@@ -91,7 +95,9 @@ class Progress:
                 self._print(line)
 
     def block(self, trial: Trial, undecided: int) -> None:
-        """Report that `trial` finished a block; `undecided` is the number of trials that need more blocks."""
+        """Report that a block (one benchmark process) of the measurement `trial` has ended.
+
+        `undecided` is the number of measurements that need more blocks."""
         with self._lock:
             number, most = len(trial.blocks_ns), trial.protocol.blocks
             if self._live is not None:

@@ -25,17 +25,17 @@ from dispatchflow.stages import MEASURED, NAMED, STAGES, cases_named
 
 @dataclass
 class Selection:
-    """The cases, skips and tasks that a command line selects."""
+    """The cases, the skips (impossible combinations) and the tasks that a command line selects."""
 
     cases: dict[str, dict[Case, None]] = field(default_factory=dict)
-    """Stage → cases, in the plan's order."""
+    """The selected cases of each stage. The inner dict is an ordered set of cases."""
     skips: dict[Skip, None] = field(default_factory=dict)
-    """The selected combinations that the plan skips."""
+    """The selected combinations that are skipped because they are impossible."""
     foreign: list[str] = field(default_factory=list)
-    """The names of the selected tasks of the user's own."""
+    """The names of the selected tasks that the user has defined."""
 
     def last_stage(self) -> dict[Case, str]:
-        """Return case → its last selected stage."""
+        """Return the last selected stage of each case."""
         return {case: stage for stage in NAMED for case in self.cases.get(stage, ())}
 
     @property
@@ -44,9 +44,10 @@ class Selection:
 
 
 def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
-    """Return the cases and tasks that these words name; without words, all cases for the stage `profile`.
+    """Return the cases and tasks that the words of a command line name.
 
-    `foreign` has the names of the user's own tasks, and `commands` the names of all commands.
+    Without words, all cases are selected for the stage `profile`. `foreign` has the names of the user's own tasks, and
+    `commands` the names of all commands.
 
     Raises:
         NothingMatched: a pattern or name matches neither a case nor a skipped combination.
@@ -94,7 +95,9 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
 
 
 def with_dependencies(selection: Selection, own: Sequence[Task], plan: Plan) -> Selection:
-    """Add the cases and skips on which the user's selected tasks depend, directly or indirectly."""
+    """Add to a selection the cases and skips on which the user's selected tasks depend.
+
+    Indirect dependencies, through other tasks of the user, are included."""
     tasks, waiting, seen = {task.name: task for task in own}, list(selection.foreign), set(selection.foreign)
     while waiting:
         task = tasks[waiting.pop()]

@@ -19,7 +19,7 @@ from dispatchflow.reports.table import FORMATS
 from dispatchflow.stages import SITES, cases_named
 
 VARIABLES = ("by", "depth", "kernel", "top", "sort", "format", "out")
-"""The variables that a run takes if it selects cases for `sites`."""
+"""The variables that a run accepts only if it selects cases for the stage `sites`."""
 
 
 def requested(words: Sequence[str]) -> bool:
@@ -28,7 +28,7 @@ def requested(words: Sequence[str]) -> bool:
 
 
 def failures(chains: Sequence[CaseState]) -> dict[str, str]:
-    """Return case name → reason, for the cases whose stage `sites` failed."""
+    """Return the reason of each failure of the stage `sites`, by the name of the case."""
     return {
         chain.case.name: chain.sites.why
         for chain in chains
@@ -37,7 +37,7 @@ def failures(chains: Sequence[CaseState]) -> dict[str, str]:
 
 
 def text(workspace: Workspace, chains: Sequence[CaseState]) -> str:
-    """Return the tables of all cases that have sites, or their rows in the format of `format=`.
+    """Return a table of the sites of each case. With `format=`, return the rows in that format.
 
     Raises:
         SpecError: `sort=` names no column, or `depth=` is given without `by=scope`.

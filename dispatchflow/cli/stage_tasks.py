@@ -1,4 +1,4 @@
-"""The actions of the doit tasks: execute a stage of a case, measure, publish rows."""
+"""The work that doit's tasks do: execute a stage of a case, measure cases, write rows of results."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ from dispatchflow.store.entries import Record
 _log = logging.getLogger(__name__)
 
 _WITH_SITES = " sites "
-"""The text before the key of the sites in a view's identity, which begins with the row's identity."""
+"""A separator in the text that identifies the content of a folder `build/CASE/`.
+
+Before it is the digest of the case's row; after it is the key of the stage `sites`."""
 
 
 class StageTasks:
-    """The actions of the doit tasks. Measurements run alone; the others may run in several threads."""
+    """The work that doit's tasks do. Measurements run alone; the other work may run in several threads."""
 
     def __init__(self, workspace: Workspace, progress: Progress) -> None:
         self.workspace, self.progress = workspace, progress
@@ -42,14 +44,14 @@ class StageTasks:
         self.trials: dict[Case, Trial] = {}
         """The measurements of this invocation."""
         self.touched: set[Case] = set()
-        """Cases with a stage for which `run` was called."""
+        """The cases for which `run` was called."""
         self.made: set[Case] = set()
-        """Cases with a stage that this invocation executed; all stages of the other cases reused records."""
+        """The cases of which this invocation executed a stage. The other cases reused stored results."""
         self.stopped: Exception | None = None
         self.broken: set[str] = set()
-        """Names of the cases whose stage ended by an exception in dispatchflow."""
+        """The names of the cases in whose stages dispatchflow raised an unexpected exception."""
         self.refused: DispatchflowError | None = None
-        """The error for rows that `publish` could not write; it is raised after everything else is reported."""
+        """The error if `publish` could not write rows. It is raised after everything else is reported."""
         self._blind = False
 
     def done(self, stage: str, case: Case) -> bool:
@@ -63,7 +65,7 @@ class StageTasks:
     def run(self, stage: str, case: Case) -> bool:
         """Execute one stage; return False if it failed, so that doit does not run the stages after it.
 
-        An error that affects every case, such as a full disk, ends the run. It is kept in `stopped`."""
+        An error that affects every case, such as a full disk, is kept in `stopped` and ends the run."""
         try:
             return self._run(stage, case)
         except (DispatchflowError, OSError) as error:
@@ -110,7 +112,9 @@ class StageTasks:
         return None if record.ok else record.reason or "failed"
 
     def prepare(self, cases: Iterable[Case]) -> None:
-        """Add the pending measurements of `cases` to the session, which measures them in rounds."""
+        """Add the measurements that `cases` need to the session, which measures them in rounds.
+
+        A session has all measurements of this run. Each round measures one benchmark process (block) of every case."""
         new = [case for case in cases if case not in self._prepared]
         if not new:
             return
@@ -130,9 +134,10 @@ class StageTasks:
             ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:
-        """Return (target, device, kinds) for each target and number of threads; each has its own ceilings.
+        """Return the targets and devices whose highest rates (ceilings) the measured cases need.
 
-        A ceiling is the highest rate that was measured; `kinds` names the ceilings that the cases need."""
+        The result has (target, device, kinds) for each target and number of threads, because each has its own ceilings.
+        `kinds` names the calibration kernels that measure the ceilings."""
         places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
         ceilings = self.workspace.ceilings
         for case, trial in self.trials.items():
@@ -210,10 +215,10 @@ class StageTasks:
             w.ceilings.calibrate(case.target, chain.device, self.session, kinds, spare=True)
 
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
-        """Compare this runtime with the runtimes whose times the selected cases would reuse.
+        """Compare this IREE runtime with the runtimes whose recorded times the selected cases would reuse.
 
-        A few cases are measured with both runtimes. If the speeds differ, all times of the old runtime are measured
-        again. Return False if no case would reuse times of another runtime."""
+        A few cases are measured with both runtimes. If the speeds differ, the cases that would reuse times of the other
+        runtime are measured again. Return True if there was a runtime to compare with."""
         resolver, looked = self.workspace.resolver, False
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) in MEASURED]:
             looked = True

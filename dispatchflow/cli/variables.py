@@ -1,4 +1,4 @@
-"""The table of variables: `name=value` on the command line."""
+"""The variables that a command line may set with `name=value`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Variable:
     """One variable of the command line."""
 
     group: str
-    """`cases` (which exist), `run` (how they run), `report`, `stage sites`, or a command's name."""
+    """`cases` (which cases exist), `run` (how they run), or a name such as `report` or `stage sites`."""
     meaning: str
     parse: Callable[[str], Any] = str
-    """Converts the text to the value; raises ValueError with the allowed values."""
+    """A function that converts the text to the value. It raises ValueError with the allowed values."""
     elsewhere: str = ""
-    """The meaning for commands of other groups; empty if it is the same."""
+    """The meaning of the variable for commands of other groups; empty if the meaning is the same."""
 
 
 class _NoneOf(ValueError):
@@ -269,14 +269,14 @@ VARIABLES: dict[str, Variable] = {
 
 
 def named(groups: Collection[str]) -> dict[str, Variable]:
-    """Return the variables of the given groups, such as `report`, and the given variables, such as `out`."""
+    """Return the variables that `groups` names. A name is a group, such as `report`, or a variable."""
     own = {name: variable for name, variable in VARIABLES.items() if variable.group in groups}
     others = {name: VARIABLES[name] for name in groups if name in VARIABLES and name not in own}
     return own | {name: replace(each, meaning=each.elsewhere or each.meaning) for name, each in others.items()}
 
 
 def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
-    """Parse the variables of a command line to name → value. `groups` names those that it may have.
+    """Return the values of a command line's variables, by name. `groups` names the allowed variables.
 
     Raises:
         SpecError: a variable is unknown or not taken by this command, or a value is not allowed.

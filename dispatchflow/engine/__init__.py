@@ -1,1 +1,1 @@
-"""Actions, their keys, the state of cases, and the execution of an action."""
+"""The steps of the work, such as a compile (actions): their keys, execution and results."""

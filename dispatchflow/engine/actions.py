@@ -1,6 +1,6 @@
-"""Build a case's actions, such as a compile, and their keys; see docs/caching.md.
+"""Describe the steps of a case's work, such as a compile, as actions with keys; see docs/caching.md.
 
-A key is a hash of an action's ingredients: everything that its outputs depend on."""
+A key is a hash of an action's ingredients, which are everything that the action's outputs depend on."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.workload import Workload
 
 CONFIGURATION_CHECK = 5
-"""Version of the check by `configurations.parse` and `Dispatch.missed`. Raise it when they change."""
+"""The version of the check that the compiler applied the requested tuning.
+
+Raise it when `configurations.parse` or `Dispatch.missed` changes."""
 
 PRINTING = 5
-"""Version of the facts recorded when a user's module is printed. Raise it when the facts change."""
+"""The version of the facts recorded when IREE prints a user's module. Raise it when they change."""
 
 VERIFICATION = 8
-"""Version of the verification. Raise it when the verification accepts other results than before."""
+"""The version of the verification. Raise it when the verification accepts other results than before."""
 
 
 @dataclass(frozen=True)
@@ -39,25 +41,25 @@ class Data:
     """The digests of a call's inputs and expected results."""
 
     digests: Mapping[str, tuple[Digest, ...]]
-    """Name of a set of tensors, such as `exact` or `given` → the digest of each tensor."""
+    """The digest of each tensor, by the name of a set of tensors, such as `exact` (a recipe's inputs)."""
     arguments: tuple[str, ...]
-    """The type of each operand as IREE's tools spell it, such as `4x8xf32`. A scalar is `=` and its value."""
+    """The type of each operand in IREE's notation, such as `4x8xf32`; for a scalar, `=` and its value."""
     parameters: tuple[tuple[str, Digest], ...] = ()
-    """The files with a module's weights: pairs of a value of `--parameters=` and the file's digest."""
+    """The files with a module's weights: (value of IREE's option `--parameters=`, the file's digest)."""
 
     @cached_property
     def measured(self) -> Data:
-        """This data with only the tensors of the last recipe. Measurements use this recipe."""
+        """The inputs that measurements use: those of the last recipe. A recipe is a way to make inputs."""
         recipe, digests = list(self.digests.items())[-1]
         return replace(self, digests={recipe: digests})
 
     @cached_property
     def forms(self) -> dict[Any, Form]:
-        """A cache of `keys.Form` objects for the actions that use this data."""
+        """A cache of `keys.Form` objects, which compute the keys of the actions that use this data."""
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
-        """Return name → digest of each file of a call: the tensors of `recipe`, and the weights."""
+        """Return the digest of each file that a call reads, by name: the inputs of `recipe`, and the weights."""
         weights = {value.rpartition("=")[2]: digest for value, digest in self.parameters}
         return {f"{recipe}_{i}.bin": digest for i, digest in enumerate(self.digests[recipe])} | weights
 
@@ -82,7 +84,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Action(msgspec.Struct, frozen=True):
-    """One step of the work, such as a compile. Equal ingredients give equal keys and equal outputs."""
+    """One step of the work, such as a compile. Its key is a hash of everything that decides its outputs."""
 
     stage: str
     key: Key
@@ -99,7 +101,7 @@ def _action(form: Form, *strings: str) -> Action:
 
 
 def single(kind: str, **ingredients: Any) -> Action:
-    """Return an action. For many actions of a kind, share a `keys.Form` instead, which is faster."""
+    """Return an action with these ingredients. For many similar actions, a shared `keys.Form` is faster."""
     return _action(Form(kind, lambda: ingredients))
 
 
@@ -121,7 +123,7 @@ def emit_program(program: Digest) -> Action:
 def compilations(
     flags: Sequence[str], toolchain: Digest, environment: Mapping[str, str], requested: str | None = None
 ) -> Form:
-    """Return a `keys.Form` for compile actions that differ only in their module.
+    """Return a `keys.Form`, which computes the keys of compile actions that differ only in their module.
 
     `requested` is the configuration that the compiler must choose. The action fails if the compiler chooses another
     one."""
@@ -143,10 +145,10 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return the digest of the text that has source locations, and the source's file name.
+    """Return the digest of the text that has a program's source locations, and the source's file name.
 
-    For an imported model, the text is the output `labelled` in `emitted`. For any other user's module, the text is the
-    user's file. For an operation, the result is None."""
+    For an imported model, the text is the output `labelled` of the stage `emit`. For any other module of the user, it
+    is the user's file. For an operation, the result is None."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name
@@ -157,33 +159,33 @@ def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
 
     Args:
         compiled: the key of the compile.
-        labels: what `labels_of` returns. None means that the compiled module itself has source locations.
+        labels: the result of `labels_of`. None means that the compiled module itself has source locations.
     """
     return single("provenance", compile=compiled, labels=labels, source=sources(*_PROVENANCE))
 
 
 _TIMES = 2
-"""Version of the computation of the sites' times. Raise it when the computation changes."""
+"""The version of the computation of the sites' times. Raise it when the computation changes."""
 _SCRIPT = ("models/_reading.py", "models/_script.py")
 _SITES = tuple(f"models/{n}.py" for n in ("_tagger", "def_use", "kinds", "provenance", "site", "tagged", "work"))
 _PROVENANCE = (*_SCRIPT, *_SITES, "engine/provenance.py")
 CAPTURE = (*_SCRIPT, *(f"models/{n}.py" for n in ("_capturer", "_dispatches", "captured")), "engine/capture.py")
-"""The source files whose text is an ingredient of a capture."""
+"""The source files whose text enters the key of a capture (recorded operands and results of sites)."""
 
 
 def inputs(operation: Operation) -> Action:
-    """Return the action that generates an operation's operands for each recipe.
+    """Return the action that generates an operation's operands for each recipe (a way to make inputs).
 
-    An output is named after the recipe and the operand's index: `exact_0`, `random_0`, …"""
+    Each output is named after its recipe and the index of the operand: `exact_0`, `random_0`, …"""
     return _data_action("inputs", operation)
 
 
 def expectation(operation: Operation) -> Action:
-    """Return the action that computes an operation's expected results for each recipe.
+    """Return the action that computes an operation's expected results for the inputs of each recipe.
 
-    If results must be equal bit by bit, the recipe has one output, named after the recipe. Otherwise the recipe has two
-    outputs, such as `random_reference` and `random_tolerance`. The output `unseen` has a line for each error that no
-    recipe would show (`verification.power`)."""
+    A recipe is a way to make inputs. If its results must be bit-identical, it has one output, named after the recipe.
+    Otherwise it has two outputs, such as `random_reference` and `random_tolerance`. The output `unseen` has a line for
+    each kind of error that no recipe would reveal (`verification.power`)."""
     return _data_action("expected", operation)
 
 
@@ -204,11 +206,11 @@ def verification(
     """Return the action that verifies the results of a call.
 
     Args:
-        call: the code, its function and the device.
-        data: inputs and expected results.
+        call: the code, the function to call, and the device.
+        data: the inputs and the expected results.
         tolerance: the tolerance of a user's module. None for an operation, because `data` has its tolerances.
-        is_reference: whether this code also computed the expected results.
-        runtime: the digest of a runtime that repeats the verification. None for the first verification.
+        is_reference: whether the same code also computed the expected results.
+        runtime: the digest of the IREE runtime that repeats a verification. None for the first verification.
     """
     more: dict[str, Any] = {"is_reference": True} if is_reference else {}
     more |= {"runtime": runtime} if runtime is not None else {}
@@ -228,11 +230,11 @@ def site_times(call: Call, operands: Data, protocol: Protocol, traced: Digest, r
     """Return the action that measures the time of each site in a call.
 
     Args:
-        call: the code, its function and the device.
-        operands: the inputs.
+        call: the compiled code, the function to call, and the device.
+        operands: the inputs of the call.
         protocol: the number and length of the benchmark processes.
         traced: the digest of the output `sites` of the `provenance` action.
-        runtime: the digest of the runtime that records the profiles.
+        runtime: the digest of the IREE runtime that records the profiles.
     """
     return called("sites", call, operands, protocol=protocol.id, traced=traced, runtime=runtime, source=_TIMES)
 
@@ -240,15 +242,15 @@ def site_times(call: Call, operands: Data, protocol: Protocol, traced: Digest, r
 def capture(
     call: Call, operands: Data, flow: Digest, dispatches: tuple[int, ...], sites: tuple[int, ...], execution: int | None
 ) -> Action:
-    """Return the action that captures the operands and results of sites.
+    """Return the action that records (captures) the operands and results of sites.
 
     Args:
-        call: the code, its function and the device.
-        operands: the inputs of one recipe.
+        call: the compiled code, the function to call, and the device.
+        operands: the inputs that one recipe (a way to make inputs) makes.
         flow: the digest of the output `flow` of the `provenance` action: the module after the compiler's phase `flow`.
         dispatches: the numbers of the captured dispatches.
         sites: the number of each captured dispatch's site.
-        execution: which execution of each site, counted from 1. None means the last execution.
+        execution: which execution of each site is captured, counted from 1. None means the last execution.
     """
     chosen = {"dispatches": dispatches, "sites": sites, "execution": execution}
     return called("capture", call, operands, flow=flow, **chosen, source=sources(*CAPTURE))

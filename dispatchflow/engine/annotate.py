@@ -26,7 +26,7 @@ LINKED = "linked"
 """The kind of the action that builds a case with the system's linker."""
 _FREQUENCY_HZ = 2000
 _BLOCKS = 30
-"""The duration of the sampling, as a multiple of the protocol's `block_s`."""
+"""The duration of the sampling, as a multiple of the duration of one benchmark process, `block_s`."""
 _SAMPLES, _LIBRARIES = "perf.data", "libraries"
 _OUTPUT_BYTES = 1 << 30
 
@@ -37,7 +37,7 @@ class Annotation:
 
     function: Annotated
     same_code: bool | None
-    """Whether the case's own code has the same instructions for the kernel; None if not compared."""
+    """Whether the kernel has the same instructions in the case's own build; None if not compared."""
     why: str
     """The number of compared instructions, or the reason why none were compared."""
 

@@ -27,12 +27,17 @@ from dispatchflow.tools.outcome import Outcome
 _SEARCHED = 100_000  # the number of characters of a tool's stderr that are searched: half at its start, half at its end
 
 Result = tuple[bool, str | None, dict[str, Digest], Facts]
-"""The result of an action: whether it succeeded, the reason of a failure, output → digest, and facts."""
+"""The result of an action, which is one step of the work, such as a compile.
+
+Its parts are: whether the action succeeded; the reason if it failed; the digest of each output, by the output's name;
+and facts, which are other values to record."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleCall:
-    """A scratch directory with a `module.vmfb`, and the device and tools that call this module."""
+    """A compiled module in a directory, and the device and the tools that call the module.
+
+    The module is the file `module.vmfb` in the temporary directory `scratch`."""
 
     store: Store
     toolchain: Toolchain
@@ -42,15 +47,17 @@ class ModuleCall:
     device: Device
 
     def again(self) -> ModuleCall | None:
-        """Return the call that repeats this call to check its results; None if there is no second call.
+        """Return a second call, to check that the results of the first call are reproducible.
 
-        On a CPU, the second call begins with other bytes in its memory. A result that is never written then differs."""
+        On a CPU, new memory has other bytes in the second call than in the first. An element of a result that the
+        module never writes therefore differs. In a subclass whose calls are not repeated, this method returns None."""
         return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
-        """Call `function` and write its results into the files `outputs` of the scratch directory.
+        """Call `function`, and write its results to the files named in `outputs`, in the directory `scratch`.
 
-        Returns None on success, otherwise the failure."""
+        `recipe` is the name of the set of inputs in `data` that the function gets. Returns None if the call succeeds.
+        Otherwise returns the failed result."""
         missing = {name: digest for name, digest in data.files(recipe).items() if not (self.scratch / name).exists()}
         self.store.place(self.scratch, missing)  # a second call reuses the files of the first
         command = processes.Command(
@@ -65,10 +72,10 @@ class ModuleCall:
         return ok, f"{reason}{self._given_instead(reason or '', data)}", outs, facts
 
     def _given_instead(self, reason: str, data: Data) -> str:
-        """Return a text to add to `reason`: the available scopes or weights most similar to a missing one.
+        """Return a text that lists the available names most similar to a missing scope or weight.
 
-        `reason` says why a call failed. The available names are read from the parameter files of `data`. The text is
-        empty if the cause is not a missing scope or weight."""
+        `reason` says why a call failed; the caller adds the text to it. The available names are read from the files
+        with weights in `data`. The text is empty if the call did not fail because of a missing scope or weight."""
         tool = self.toolchain.tool(parameters.TOOL)
         if not data.parameters or not Path(tool).exists():
             return ""
@@ -78,10 +85,11 @@ class ModuleCall:
         return parameters.given_instead(reason, parameters.listed(listing))
 
     def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
-        """Return result's index → type, such as `4x8xf32`, or the failure of the call.
+        """Return the type of each result, such as `4x8xf32`, by the result's index; or a failed result.
 
-        The runtime prints sizes only if it writes no files, so the module is called once more. Files in the format
-        `.npy` have sizes, but they cannot hold bf16 or types of 8 or 4 bits."""
+        The runtime prints sizes only if it writes no files. Therefore this method calls the module once more, without
+        output files. Files in the format `.npy` would contain the sizes, but this format has no bf16 and no
+        floating-point types of 8 or 4 bits."""
         if (failure := self.call(data, "given", (), function)) is not None:
             ok, reason, outputs, facts = failure
             return ok, f"the call that prints the results' sizes: {reason}", outputs, facts
@@ -89,16 +97,17 @@ class ModuleCall:
 
     @property
     def doubt_as_reference(self) -> str | None:
-        """The reason for the verdict `mistrusted` if this code also computed the expected results.
+        """The reason to mistrust the results if the same library also computed the expected results.
 
-        None for compiled code, which gets the verdict `not compared` instead."""
+        It is None for compiled code. If the same compiled code also computed the expected results, the verdict is
+        `not compared`."""
         return None
 
     @property
     def ran_with(self) -> Facts:
-        """The runtime's digest, to record with a failed call.
+        """The digest of the runtime, which is recorded if the call fails.
 
-        The call is tried again when the runtime has another digest."""
+        If a later run uses another runtime, it tries the call again."""
         return {"runtime_digest": self.toolchain.runtime_digest}
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
@@ -122,7 +131,9 @@ class ModuleCall:
 
 @dataclass(frozen=True, slots=True)
 class PoisonedCall(ModuleCall):
-    """A call that fills new memory with 0xCD, if the device supports this (`command_lines.poisoned`)."""
+    """A call in which new memory is filled with the byte 0xCD.
+
+    The memory is filled only on CPU devices (see `command_lines.poisoned`)."""
 
     @property
     def device_flags(self) -> tuple[str, ...]:
@@ -131,7 +142,9 @@ class PoisonedCall(ModuleCall):
 
 @dataclass(frozen=True, slots=True)
 class LibraryCall(ModuleCall):
-    """A call of a library. The scratch directory has the files of the library's program."""
+    """A call of a library that computes a case, such as numpy, instead of a call of compiled code.
+
+    The directory `scratch` has the files that the library runs: a Python program, or a model with its weights."""
 
     case: Case
     installed: Installed
@@ -165,7 +178,8 @@ class LibraryCall(ModuleCall):
 def library_argv(case: Case, installed: Installed, device: Device, data: Data | None, recipe: str) -> tuple[str, ...]:
     """Return the command line of a library's call.
 
-    `data` has the types of a model's inputs. If `data` is None, the model is called without inputs."""
+    `recipe` is the name of the set of inputs that the call gets. The types of a model's inputs are taken from `data`.
+    If `data` is None, the model is called without inputs."""
     program = case.library_program
     assert program is not None
     tensors = operand_types(case.operation, data.arguments if data else ())
@@ -177,7 +191,9 @@ def as_is(log: str, reason: str) -> str:
 
 
 def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
-    """Store a tool's stderr and return it as the output `log`; an empty stderr gives no output."""
+    """Store what a tool wrote to stderr, and return its digest as the output `log`.
+
+    Returns an empty dict if the tool wrote nothing to stderr."""
     log = scratch / "stderr"
     return {"log": store.put_bytes(log.read_bytes())} if log.exists() and log.stat().st_size else {}
 
@@ -185,16 +201,16 @@ def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
 def failed(what: str, outcome: Outcome, scratch: Path, facts: Facts, store: Store, limits: Limits) -> Result:
     """Return the result of an action whose tool failed.
 
-    If a limit may be the cause, the fact `limit` is its name and value. A run with a higher limit tries the action
-    again.
+    If a time or memory limit may be the cause, the fact `limit` has the limit's name and value. A later run with a
+    higher limit tries the action again.
 
     Args:
-        what: the step that failed, `compile` or `run`; or a phrase, such as `cannot read x.mlir`.
+        what: the name of the failed step, such as `compile`; or a phrase that begins with `cannot`.
         outcome: how the tool ended.
         scratch: the directory with the tool's stderr.
-        facts: facts to record; this function adds `repeatable` and `limit`.
-        store: where the log goes.
-        limits: the tool's limits.
+        facts: facts to record. This function adds `limit`, and `repeatable`: whether a repetition would fail too.
+        store: the store that keeps the tool's stderr.
+        limits: the time and memory limits of the tool.
 
     Raises:
         StoreError: the disk is full, so all later cases would fail as well.
@@ -211,7 +227,7 @@ def failed(what: str, outcome: Outcome, scratch: Path, facts: Facts, store: Stor
 
 
 def reason_of(outcome: Outcome, stderr: str) -> str | None:
-    """Return one line with the signal that killed a tool, if any, and the tool's error message."""
+    """Return why a tool failed, in one line: the signal that killed it, if any, and its error message."""
     head = _BACKTRACE.split(stderr, maxsplit=1)[0]
     said = _first_error(head)
     if outcome.code >= 0 or outcome.timed_out:
@@ -220,7 +236,7 @@ def reason_of(outcome: Outcome, stderr: str) -> str | None:
 
 
 _BACKTRACE = re.compile(r"^(PLEASE submit|Please report issues|Stack dump|\s*#?0 .*0x[0-9a-f]{8})", re.MULTILINE)
-"""The beginning of LLVM's crash report, which does not contain the cause."""
+"""The beginning of LLVM's crash report. The report does not contain the cause of the crash."""
 
 _UNSPECIFIC = "failed to run translation of source executable"
 """An error line that does not state the cause. IREE may print this line before the cause."""
@@ -230,7 +246,7 @@ _STATUS = re.compile(r"(?:^|: )([A-Z][A-Z_]{4,}; .+)", re.MULTILINE)
 """The runtime's status of a failed call, such as `x.c:191: INVALID_ARGUMENT; …`."""
 
 _CALLED = re.compile(r"; (?:; |while |invoking )")
-"""The separator between a status and the calls that led to it."""
+"""The text between a failed call's status and the list of its callers, in the runtime's message."""
 
 
 def _first_error(stderr: str) -> str | None:

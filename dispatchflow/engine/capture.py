@@ -30,11 +30,11 @@ from dispatchflow.store.store import DamagedObject
 from dispatchflow.tools import bindings
 
 LIMIT_BYTES = 2**30
-"""The largest size of a capture, if the caller gives no limit."""
+"""The largest total size of the captured operands and results, if the caller gives no limit."""
 
 
 class _Failed(Exception):
-    """The capture is refused, or a tool failed; `result` is the result of the action."""
+    """Raised if the capture is refused or a tool fails. `result` is the failed result of the capture."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(result[1])
@@ -49,11 +49,23 @@ def of_case(
     limit_bytes: int = LIMIT_BYTES,
     recipe: str | None = None,
 ) -> Record | None:
-    """Return the record with the operands and results of a case's sites, captured in one call.
+    """Call a case once, capture the operands and results of its sites, and return the record of this step.
 
-    A case that failed its verification can be captured too. The output `3.in0` is the first operand of site 3, and
-    `3.out1` is its second result. The facts are the fields of `models.captured.Capture`. If `3.out1` depends on memory
-    that the program never writes, the output `3.out1.undefined` has 1 for each undefined element."""
+    The case may have failed its verification. If the sites cannot be found, the returned record has the reason. Returns
+    None if the case did not compile, or if its inputs cannot be made.
+
+    The output `3.in0` is the first operand of site 3, and `3.out1` is its second result. If elements of `3.out1` depend
+    on memory that the program never writes, the output `3.out1.undefined` has 1 for each of these elements. The facts
+    are the fields of `models.captured.Capture`.
+
+    Args:
+        executor: executes the steps.
+        case: the case.
+        sites: the numbers of the sites to capture; None for all.
+        execution: which execution of each site to capture, from 1; None for the last one.
+        limit_bytes: the largest total size of the operands and results.
+        recipe: the name of the set of inputs with which the case is called; None for the first set.
+    """
     if execution is not None and execution < 1:
         raise SpecError(f"execution={execution} does not exist", {"first": "execution=1"})
     traced, program = _traced(executor, case)
@@ -87,10 +99,10 @@ def of_case(
 
 
 def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program | None]:
-    """Return the record of a case's sites, and the program with the sites.
+    """Find the sites of a case. Return the record of this step, and the program with the sites.
 
-    The record is None if the case did not compile. The program is None without a successful record. If an output is
-    damaged, the sites are found once more."""
+    Both are None if the case did not compile. If the sites cannot be found, the record has the reason, and the program
+    is None. If an output of the record is damaged, the sites are found once more."""
     for attempt in range(2):
         traced = provenance.of_case(executor, case)
         if traced is None or not traced.ok:
@@ -114,9 +126,9 @@ def capture_of(record: Record) -> Capture:
 def chosen_sites(
     program: Program, function: str, sites: Sequence[int] | None, case: str
 ) -> tuple[list[Site], list[Missing]]:
-    """Return the sites that a call of `function` can capture, and for each other site the reason why not.
+    """Return the requested sites that a call of `function` can capture, and the reasons for the others.
 
-    `sites` has the numbers of the requested sites. None means all sites of the program.
+    `sites` has the numbers of the requested sites. None means all sites of the program. `case` is the name of the case.
 
     Raises:
         SpecError: `sites` has a number that no site has.
@@ -142,9 +154,9 @@ class _Capturing:
     found: Artifacts
     data: Data
     objects: Mapping[str, Digest]
-    """The files to which the module refers."""
+    """The digest of each file to which the module refers, by the file's name."""
     sites: Mapping[int, int]
-    """Number of a dispatch → number of its site."""
+    """The number of each captured site, by the number of the dispatch that the site launches."""
     execution: int | None
     limit_bytes: int
 
@@ -167,7 +179,7 @@ class _Capturing:
         return self.executor.store.put_bytes(content)
 
     def _plain(self) -> list[Path]:
-        """Call the case's own code twice, and return the files with its results.
+        """Call the case's unchanged code twice, and return the files with the first call's results.
 
         Raises:
             _Failed: a call failed, or the results of the two calls differ.
@@ -205,9 +217,10 @@ class _Capturing:
             raise _Failed((ok, reason, outputs, facts))
 
     def _compiled(self, name: str, fill: int) -> Capturing:
-        """Compile an instrumented copy of the module to `NAME.vmfb`.
+        """Compile a copy of the module that captures its sites, and write it to `NAME.vmfb`.
 
-        `fill`, 0 or 1, is the value of each element that the program never writes."""
+        The copy fills each uninitialized tensor with `fill`, which is 0 or 1. If a value differs between the two fills,
+        it depends on memory that the program never writes. Returns a description of what the copy captures."""
         executor, toolchain = self.executor, self.executor.resolver.toolchain
         found = bindings.bindings_of(toolchain)
         function, numbers = self.case.operation.function, tuple(self.sites)
@@ -234,10 +247,12 @@ class _Capturing:
             raise _Failed(failed(what, outcome, self.scratch, {}, self.executor.store, self.executor.limits))
 
     def _called(self, name: str, made: Capturing, plain: Sequence[Path]) -> tuple[Capture, dict[str, bytes]]:
-        """Call the instrumented module; return the capture, and tensor's name → its bytes.
+        """Call the module that captures its sites. Return the capture, and each tensor's bytes by its name.
+
+        `made` describes what the module captures. `plain` has the files with the results of the unchanged code.
 
         Raises:
-            _Failed: the call failed, its results differ from `plain`, or the tensors are larger than the limit.
+            _Failed: the call failed, its results differ from those in `plain`, or the tensors exceed the limit.
         """
         place = self._place(name, {})
         (self.scratch / f"{name}.vmfb").rename(place.scratch / "module.vmfb")

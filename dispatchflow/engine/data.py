@@ -1,4 +1,7 @@
-"""Find the inputs and expected results of workloads, and the actions that make them."""
+"""Find the inputs and expected results of workloads, and the actions that make them.
+
+A workload is what a case computes: an operation or a user's module. An action is one step of the work, such as a
+compile."""
 
 from __future__ import annotations
 
@@ -26,9 +29,10 @@ if TYPE_CHECKING:
 
 
 class DataResolver:
-    """Finds the inputs and expected results of workloads in the records.
+    """Finds the inputs and expected results of workloads (operations and user's modules) in the records.
 
-    `again` returns why a failed action is to be tried again. It returns None if the failure still counts."""
+    `again` is called with the record of a failed action. It returns the reason to try the action again, or None if the
+    failure still counts."""
 
     def __init__(
         self,
@@ -45,26 +49,31 @@ class DataResolver:
         self._environment, self._device_of, self._again = environment, device_of, again
         self.installed = installed
         self._known: dict[str | Workload, tuple[Data | None, Data | None]] | None = {} if frozen else None
-        """A cache: module, or an operation's shape name → (operands, data). None if nothing is cached."""
+        """A cache of pairs (operands, data), by a module or an operation's shape name; None to cache nothing."""
         self._reprints: dict[Module, Action] = {}
 
     def of_snapshot(self, reader: Reader) -> DataResolver:
-        """Return a resolver for a snapshot of the records. It caches data, because a snapshot never changes."""
+        """Return a resolver that reads from a snapshot of the records.
+
+        A snapshot never changes, so the new resolver caches what it finds."""
         return DataResolver(
             reader, self._toolchain, self._host, self._environment, self._device_of, self._again, self.installed,
             frozen=True,
         )  # fmt: skip
 
     def operands(self, program: Workload) -> Data | None:
-        """Return a workload's operands; None if the store does not have them."""
+        """Return the inputs of an operation or module; None if the store does not have them."""
         return self._made(program)[0]
 
     def data(self, program: Workload) -> Data | None:
-        """Return a workload's operands and expected results; None if the store does not have all of them."""
+        """Return the inputs and expected results of an operation or module.
+
+        Returns None if the store does not have all of them. If the results are not compared with anything, only the
+        inputs are returned."""
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
-        """Return what the methods `operands` and `data` return, from the cache if there is one."""
+        """Return the results of the methods `operands` and `data`, from the cache if this object has one."""
         if self._known is None:
             return self._found(program)
         key = program if type(program) is Module else program.shape_name
@@ -101,16 +110,18 @@ class DataResolver:
         return self._reader.found(action.key) if action else None
 
     def actions(self, program: Workload) -> list[Action]:
-        """Return the actions that make a workload's inputs and expected results.
+        """Return the actions that make the inputs and expected results of an operation or module.
 
-        An action is left out if an ingredient is still unknown."""
+        An action that depends on the result of an earlier action is left out until that result exists."""
         found = [self.inputs_action(program), self.expected_action(program)]
         if isinstance(program, Module):
             found.append(self._reference_compile(program))
         return [action for action in found if action]
 
     def inputs_action(self, program: Workload) -> Action | None:
-        """Return the action that makes the inputs; None while the types of a user's module are unknown."""
+        """Return the action that makes the inputs of an operation or module.
+
+        Returns None for a user's module until the compiler has printed it, because its types are unknown until then."""
         if isinstance(program, Operation):
             return actions.inputs(program)
         assert isinstance(program, Module)
@@ -122,7 +133,10 @@ class DataResolver:
         )
 
     def expected_action(self, program: Workload) -> Action | None:
-        """Return the action that makes the expected results; None if there are none or the key is unknown."""
+        """Return the action that makes the expected results of an operation or module.
+
+        Returns None if the module's results are not compared with anything. Also returns None if the action depends on
+        the result of an earlier action that does not exist yet."""
         if isinstance(program, Operation):
             return actions.expectation(program)
         assert isinstance(program, Module)
@@ -159,17 +173,17 @@ class DataResolver:
         return found.version
 
     def printed(self, program: Module) -> RecordHead | None:
-        """Return the record of the action `reprint`, in which the compiler prints a module.
+        """Return the record of the action in which the compiler prints a user's module.
 
-        Returns None if there is no record, or the action failed."""
+        Returns None if the action has no record, or if it failed."""
         found = self._record(self.reprint(program))
         return found if found and found.ok else None
 
     def declaration(self, program: Module) -> Declaration | None:
         """Return the types of a module's function, as they are after the case's flags are applied.
 
-        If the flags turn f64 into f32, the types have f32. The result is None if the module was not printed
-        successfully yet, or if it does not have the function."""
+        If a flag turns f64 into f32, the types have f32. Returns None if the compiler has not printed the module
+        successfully, or if the module does not have the function."""
         written = self._written(program)
         return written.demoted if written is not None and flags.demotes(program.meaning) else written
 
@@ -182,9 +196,9 @@ class DataResolver:
         return self.flags_like(program.against, program.meaning)
 
     def flags_like(self, target: Target, given: flags.Flags) -> tuple[str, ...]:
-        """Return the flags of `target`, followed by the flags in `given` that change results.
+        """Return the flags of `target`, followed by those flags in `given` that change results.
 
-        A flag in `given` replaces the target's flag of the same name."""
+        If both have a flag of the same name, only the one in `given` is returned."""
         own = target.resolved_flags(self._host, syntax_of(self._toolchain.version))
         return flags.behind(own, flags.of_meaning(given))
 
@@ -206,14 +220,16 @@ class DataResolver:
         return made is not None and made.code == code
 
     def absent(self, program: Workload) -> str | None:
-        """Return why this machine cannot compute a workload's expected results; None if it can."""
+        """Return why this machine cannot compute the expected results of `program`; None if it can."""
         if type(program) is not Module or program.against is None:  # runs for every case; isinstance is slow
             return None
         lacking = self.reference_device(program).absent
         return None if lacking is None else f"{program.reference_name}: {lacking}"
 
     def _reference_compile(self, program: Module) -> Action | None:
-        """Return the action that compiles a module for the target that computes its expected results."""
+        """Return the action that compiles a module for the target that computes its expected results.
+
+        Returns None if no target computes them, or if the compiler has not printed the module successfully."""
         printed = self.printed(program)
         if program.against is None or printed is None:
             return None
@@ -221,7 +237,9 @@ class DataResolver:
         return actions.compilation(printed.outputs["module"], compiled)
 
     def failure(self, program: Workload) -> str | None:
-        """Return why inputs or expected results cannot be made; None if no failure is known."""
+        """Return why the inputs or expected results of `program` cannot be made.
+
+        Returns None if no failure is recorded, or if the failed action is to be tried again."""
         if isinstance(program, Module):
             reference = self._record(self._reference_compile(program))
             if reference is not None and not reference.ok and self._again(reference) is None:
@@ -236,7 +254,9 @@ class DataResolver:
         return None
 
     def _demotion(self, program: Workload) -> str:
-        """Return a note for a failure's reason if flags change the module's f64 to f32; else an empty text."""
+        """Return a note that the case's flags change the module's f64 to f32; an empty text if they do not.
+
+        The caller adds the note to the reason for a failure."""
         if type(program) is not Module or self._written(program) == self.declaration(program):
             return ""
         return f"; the case's {flags.quoted(program.meaning)} makes f64 f32, also in the function's types"

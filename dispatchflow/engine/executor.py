@@ -1,6 +1,7 @@
-"""Execute an action, unless the store has its record, and record the result or the failure.
+"""Execute actions and record their results. An action is one step of the work, such as a compile.
 
-The record is looked up again under the key's lock, because another process may have made the record meanwhile."""
+An action is executed only if the store has no valid record of it. The records are searched a second time after the
+action's key is locked, because another process may have added the record in the meantime."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ from dispatchflow.tunings import GIVEN, TuningFile
 
 
 class ActionExecutor:
-    """Executes single actions. It is safe for any number of threads and concurrent invocations."""
+    """Executes single actions, such as a compile.
+
+    Several threads may share an executor, and several processes may share its store."""
 
     def __init__(self, store: Store, resolver: Resolver, run: str) -> None:
         self.store, self.resolver, self.run = store, resolver, run
@@ -45,9 +48,10 @@ class ActionExecutor:
         return ModuleCall(self.store, self.resolver.toolchain, environment, self.limits, scratch, device)
 
     def make(self, action: Action, make: Callable[[Path], Result]) -> Record:
-        """Return the record of `action`; call `make` if the store has no valid record.
+        """Return the record of `action`. If no valid record exists, call `make` and record its result.
 
-        `Resolver.reason_to_retry` decides whether a recorded failure is tried again."""
+        `make` executes the action in the directory that it is called with. A recorded failure is not valid if
+        `Resolver.reason_to_retry` returns a reason to try the action again."""
         if (known := self._standing(action)) is not None:
             return known
         with self.store.lock(action.key):
@@ -92,16 +96,18 @@ class ActionExecutor:
         objects: Mapping[str, Digest] = MappingProxyType({}),
         explain: Callable[[str, str], str] = as_is,
     ) -> Record:
-        """Compile a module and record its vmfb, and the configurations that the compiler chose.
+        """Compile a module and record its vmfb, and the lowering configurations that the compiler chose.
 
         Args:
-            text: the module.
+            text: the module as MLIR text.
             flags: flags of the compiler.
-            demanded: the configuration that the compiler must choose; an ingredient of the key.
-            missed: returns the reason for a failure if the compiler chose other configurations than the requested ones.
+            demanded: the configuration that the compiler must choose, as text; None if it may choose any.
+            missed: a function that gets the chosen configurations. If they are not the requested ones, it returns the
+                reason for a failure.
             files: files to which the flags refer.
-            objects: name → digest of each file to which the module's text refers.
-            explain: (the compiler's log, the reason found in the log) → the reason to record for a failure.
+            objects: the digest of each file to which the module's text refers, by the file's name.
+            explain: a function that gets the compiler's log, and the reason for a failure that was found in the log.
+                It returns the reason to record.
         """
 
         def make(scratch: Path) -> Result:
@@ -141,9 +147,10 @@ class ActionExecutor:
 
 
 def dumped(scratch: Path, to: str) -> bytes:
-    """Return the configurations that the compiler wrote.
+    """Return the lowering configurations that the compiler dumped.
 
-    `to` is what `command_lines.dump_of` returned: a directory in `scratch`, or `-` for stdout."""
+    `to` is where the compiler dumped them: a directory in `scratch`, or `-` for stdout. `command_lines.dump_of` returns
+    this value."""
     files = [scratch / "stdout"] if to == "-" else sorted(filter(_is_regular, (scratch / to).glob("*")))
     return b"".join(path.read_bytes() for path in files)
 

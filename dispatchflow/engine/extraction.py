@@ -18,18 +18,22 @@ from dispatchflow.tools import bindings
 
 FACTS = "extracted"
 SOURCES = tuple(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_reading", "_script"))
-"""The source files whose text is an ingredient of an extraction."""
+"""The source files that the extraction depends on. If their text changes, the extraction is repeated."""
 
 
 def of_flow(executor: StageExecutor, flow: Digest) -> Record:
-    """Write each dispatch of a program as a module, and return the record of this action.
+    """Write each dispatch of a program as its own module, and return the record of this step.
 
-    `flow` is the digest of the program after the compiler's phase `flow`, an output of `provenance.of_case`. The output
-    `extracted` is a `models.extraction.Extracted` as JSON. The modules are the outputs `0.mlir`, `1.mlir`, … A module
-    with the configuration of a tuning has a second output without this configuration (see `plain`).
+    `flow` is the digest of the program after the compiler's phase `flow`; `provenance.of_case` stores this form of the
+    program. The outputs of the record:
+
+    - `0.mlir`, `1.mlir`, …: the modules.
+    - `0.plain.mlir`, …: for each module with the lowering configuration of a tuning, the module without it (see
+      `plain`).
+    - `extracted`: a `models.extraction.Extracted` as JSON.
 
     Raises:
-        DamagedObject: `flow` was damaged or missing, and has been dropped with its records.
+        DamagedObject: `flow` was damaged or missing. The store has dropped it and the records that name it.
     """
     content, toolchain = executor.store.checked(flow), executor.resolver.toolchain
 
@@ -52,28 +56,29 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
 
 
 def plain(module: int) -> str:
-    """Return the name of the output that has `module` without a tuning's configuration.
+    """Return the name of the output that is an extracted module without a tuning's configuration.
 
-    Another backend compiles this output, because a configuration suits one backend only."""
+    `module` is the number of the module. This output can be compiled for another backend. A lowering configuration
+    suits only one backend."""
     return f"{module}.plain.mlir"
 
 
 def action(flow: Digest, toolchain: Digest) -> Action:
-    """Return the action that writes each dispatch of a program as a module.
+    """Return the action that writes each dispatch of a program as its own module.
 
     Args:
-        flow: the digest of the output `flow` of the `provenance` action.
+        flow: the digest of the program after the compiler's phase `flow`.
         toolchain: the digest of the toolchain, whose Python bindings print the modules.
     """
     return actions.single("extraction", flow=flow, toolchain=toolchain, source=actions.sources(*SOURCES))
 
 
 def extracted_of(executor: StageExecutor, record: Record) -> Extracted:
-    """Return facts about the extracted modules.
+    """Return a description of the extracted modules, such as the arguments of their functions.
 
-    `record` is the record of a successful extraction, returned by `of_flow`.
+    `record` is the record of a successful extraction, which `of_flow` returns.
 
     Raises:
-        DamagedObject: the output was damaged or missing, and has been dropped with its records.
+        DamagedObject: the output was damaged or missing. The store has dropped it and the records that name it.
     """
     return msgspec.json.decode(executor.store.checked(record.outputs[FACTS]).read_bytes(), type=Extracted)

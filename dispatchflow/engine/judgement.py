@@ -1,4 +1,4 @@
-"""Turn verdicts into the result of a verification."""
+"""Turn the verdicts on single results into the result of a verification."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def doubted(found: Difference, why: str, first: Result, second: Result) -> Resul
 
     The verification fails if one of the calls gave wrong results. It also fails if `found.steady` is true, because the
     results then depend on memory that was never written. Otherwise the verification passes with the verdict
-    `mistrusted`, or with `not compared` if nothing is expected.
+    `mistrusted`, or with `not compared` if no results are expected.
 
     Args:
-        found: the difference.
+        found: the difference between the results of the two calls.
         why: the difference in words.
-        first: what `judged` returns for the first call.
-        second: what `judged` returns for the second call.
+        first: the result that `judged` returns for the first call.
+        second: the result that `judged` returns for the second call.
     """
     ok, reason, outputs, facts = second if first[0] else first
     if not ok:
@@ -53,8 +53,9 @@ def judged(
     """Return the result of a verification from the verdicts on its parts.
 
     Args:
-        verdicts: the verdict on each part. A part is a recipe of an operation, or a result (by its index) of a module.
-        outputs: the outputs to record.
+        verdicts: the verdict on each part, by the part's name. A part of an operation's verification is a recipe, which
+            is a way to make inputs. A part of a module's verification is a result, named by its index.
+        outputs: the digest of each output to record, by the output's name.
         untyped: the indices of the results that were compared as bytes, because their type is unknown.
         why: the reason to mistrust results even if none is wrong; None if there is no such reason.
     """
@@ -93,7 +94,7 @@ def judged(
 
 
 def like(shape: Sequence[int], dtype: Any) -> Array:
-    """Return an array of this type and shape that takes no memory."""
+    """Return an array of the given shape and type that needs no memory for its elements."""
     import numpy as np
 
     array: Array = np.broadcast_to(np.zeros((), dtype), shape)

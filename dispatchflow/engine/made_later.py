@@ -1,4 +1,6 @@
-"""Find the records, such as captures, that commands made from the outputs of stages."""
+"""Find the records of steps that are not stages, such as the capture of a case's operands.
+
+Commands execute these steps, and use the outputs of stages for them."""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ _RECOMPILES = ("phases", "passes", phases.SOURCES, *phases.OUTPUTS, annotate.LIN
 
 
 def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
-    """Return the keys of the records that commands made from the records and outputs of stages.
+    """Return the keys of the records that commands, not stages, made from the outputs of stages.
 
-    These records are captures, extractions, compiles of extracted modules, and second compiles of a case (`recompile`).
-    A record is left out if this version of dispatchflow would not reuse it.
+    Such a record is about a capture, an extraction, the compile of an extracted module, or the second compile of a case
+    (see `recompile`). A record is left out if this version of dispatchflow would not reuse it.
 
     Args:
         held: the store's records.

@@ -1,4 +1,6 @@
-"""Build the actions that print or import a user's module, and make its operands and expected results."""
+"""Build the actions for a user's module: print it, make its operands, make its expected results.
+
+An action is one step of the work, with all that its outputs depend on. A model is imported before it is printed."""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ def reprint(module: Module, toolchain: Digest, importer: str | None = None) -> A
     """Return the `emit` action of a user's module: the compiler parses the file and prints it.
 
     The printed text has no comments, value names or source locations. For an imported model, `importer` is the version
-    of the importing package. The action of a model has a second output, `labelled`, which has the source's names."""
+    of the package that imports it. The action then has a second output, `labelled`, which has the names from the
+    model's source."""
     objects = tuple((path, file.digest) for path, file in module.objects)
     more: dict[str, Any] = {}
     if module.importer is not None:
@@ -25,11 +28,11 @@ def reprint(module: Module, toolchain: Digest, importer: str | None = None) -> A
 
 
 def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
-    """Return the action that makes a module's operands: outputs `given_0`, `given_1`, …
+    """Return the action that makes a module's operands.
 
-    Each file with weights is a further output. `types` are the operands' declared types. `printed` is the digest of the
-    module's text as the compiler prints it; the text has the sizes of the weights. If the module has no weights, the
-    action's key does not depend on `printed`."""
+    The outputs `given_0`, `given_1`, … are the operands. Each file with weights is a further output. `types` has the
+    declared types of the operands. `printed` is the digest of the module's text as the compiler prints it. This digest
+    enters the action's key only if the module has weights, because their sizes are in the text."""
     weights: dict[str, Any] = {}
     if module.parameters:
         files = tuple(item.file.digest for item in module.parameters)
@@ -56,7 +59,7 @@ def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
 def expected_files(module: Module, results: Sequence[str]) -> Action:
     """Return the action that reads a module's expected results from the user's files and values.
 
-    The outputs `0`, `1`, … are the results. The output `types` has the type of each result on a line."""
+    The outputs `0`, `1`, … are the results. The output `types` has a line with the type of each result."""
     files = tuple(item if isinstance(item, str) else item.identity for item in module.expected)
     return single(
         "expected", files=files, results=tuple(results), source=sources("verification/module_data.py", "mlir/types.py")
@@ -64,16 +67,18 @@ def expected_files(module: Module, results: Sequence[str]) -> Action:
 
 
 def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
-    """Return the action that computes a module's expected results with another target's code.
+    """Return the action that computes a module's expected results with its code for another target.
 
-    The outputs `0`, `1`, … are the results. The output `types` has the type of each result on a line."""
+    `call` is the call of this code. The outputs `0`, `1`, … are the results. The output `types` has a line with the
+    type of each result."""
     return called("expected", call, operands, results=tuple(results), types=True, protocol=VERIFICATION)
 
 
 def expected_from_library(module: Module, version: str, operands: Data, results: Sequence[str]) -> Action:
-    """Return the action that computes a model's expected results with a library of this version.
+    """Return the action that computes a model's expected results with a library.
 
-    The outputs `0`, `1`, … are the results. The output `types` has the type of each result on a line."""
+    `version` is the library's version. The outputs `0`, `1`, … are the results. The output `types` has a line with the
+    type of each result."""
     return single(
         "expected",
         library=module.against_library,

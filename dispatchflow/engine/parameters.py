@@ -1,4 +1,6 @@
-"""Compare the sizes of weights in files with those in the module, and store the files."""
+"""Check the files with a module's weights, and store the files.
+
+The size and the element type of each weight must be the same in its file and in the module."""
 
 from __future__ import annotations
 
@@ -28,20 +30,21 @@ _LISTING = "listing"
 def stored(
     program: Module, action: Action, scratch: Path, store: Store, toolchain: Toolchain, limits: Limits
 ) -> dict[str, Digest]:
-    """Copy the files with weights into the store; return file name → digest.
+    """Copy the files with a module's weights into the store; return the digest of each file by its name.
 
     Args:
         program: the module.
         action: the action that makes the module's inputs; the printed module is one of its ingredients.
         scratch: a directory of the store, for the copies.
         store: the store.
-        toolchain: its `iree-dump-parameters` reads the files. Without this tool, formats and sizes are not checked.
-        limits: the limits of this tool.
+        toolchain: the toolchain whose tool `iree-dump-parameters` reads the files. Without this tool, the formats,
+            sizes and types are not checked.
+        limits: the time and memory limits of this tool.
 
     Raises:
-        ToolError: a file is in another format, two files of a scope have the same weight, or the size of a weight is
-            not its size in the module.
-        OSError: a file cannot be read, or has changed since it was planned.
+        ToolError: a file is in another format, two files of a scope have the same weight, or a weight has another size
+            or element type than in the module.
+        OSError: a file cannot be read, or has changed since the plan was made.
     """
     if not program.parameters:
         return {}
@@ -79,9 +82,9 @@ def _check(program: Module, printed: Path, scratch: Path, toolchain: Toolchain, 
 
 
 def _types(program: Module, scratch: Path) -> dict[tuple[str, str], str]:
-    """Return (scope, key) → element type in the file, for weights in `.safetensors` files.
+    """Return the element type of each weight in the `.safetensors` files, by the weight's (scope, key).
 
-    Weights are left out if their files have another format, or if their type is unknown."""
+    Weights in files of another format, and weights of an unknown type, are left out."""
     found: dict[tuple[str, str], str] = {}
     for name, item in zip(program.parameter_names, program.parameters, strict=True):
         if item.ending == ".safetensors":
@@ -91,9 +94,10 @@ def _types(program: Module, scratch: Path) -> dict[tuple[str, str], str]:
 
 
 def _list(values: Sequence[str], scratch: Path, toolchain: Toolchain, limits: Limits) -> str | None:
-    """Write a list of the weights in some files to `_LISTING`. Return the failure, None on success.
+    """Write a list of the weights in some files to the file `_LISTING`.
 
-    Each of `values` names one file, as a value of the tools' option `--parameters=`."""
+    Each of `values` names one file with weights, in the form of the tools' option `--parameters=`. Returns the reason
+    for a failure, or None if the list was written."""
     argv = parameters.listing_argv(toolchain.tool(parameters.TOOL), values)
     command = processes.Command(
         argv, scratch, command_lines.environment(os.environ),

@@ -18,10 +18,11 @@ _TEXT = "module.txt"
 
 
 def dump(executor: StageExecutor, case: Case, source: Source) -> Record:
-    """Return the record of a compile that writes the module after each phase.
+    """Compile a case again, write its module after each phase, and return the record of this compile.
 
-    The outputs are the files of the phases (`phases.Phase.file`). If the compile fails, the record has the phases
-    before the failure. If the compiled code differs from the case's own code, the fact `doubt` says so."""
+    Each output is the module after one phase, such as `6.flow.mlir`. If the compile fails, the record has the modules
+    of the phases before the failure. If the compiled code differs from the case's own code, the fact `doubt` says so.
+    """
 
     def take(scratch: Path) -> dict[str, Digest]:
         folder = scratch / phases.FOLDER
@@ -32,7 +33,7 @@ def dump(executor: StageExecutor, case: Case, source: Source) -> Record:
 
 
 def passes(executor: StageExecutor, case: Case, source: Source) -> Record:
-    """Return the record of a compile whose output `passes.txt` is the module after each pass."""
+    """Return the record of a compile whose output `passes.txt` has the module after each pass."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         return {"passes.txt": executor.store.put_file(scratch / "stderr")}
@@ -53,7 +54,7 @@ def program_text(executor: StageExecutor, case: Case, source: Source, kind: str)
 
 
 def dispatches(executor: StageExecutor, case: Case, source: Source) -> Record:
-    """Return the record of a compile that writes the dispatches' modules and ends before code generation."""
+    """Return the record of a compile that ends before code generation and writes each dispatch's module."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         folder = scratch / phases.SOURCES

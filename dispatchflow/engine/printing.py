@@ -25,13 +25,14 @@ from dispatchflow.tools.toolchain import printer_of
 _IMPORTER = Path(__file__).parent.parent / "models" / "_import_onnx.py"
 _RUNNER = Path(__file__).parent.parent / "libraries" / "_onnxruntime.py"
 LABELLED = "labelled"
-"""The name of the output that has an imported model with the source's names as locations."""
+"""The name of the output with an imported model whose locations are the names in the model's source."""
 
 
 def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
-    """Print a module; return its text as the output `module`, and the types of its functions as facts.
+    """Print a module with the compiler, and return the result of this step.
 
-    A model has a further output, `labelled`: the operations with the source's names, without large constants."""
+    The output `module` is the printed text. The facts have the types of the module's functions. A model has a further
+    output, `labelled`: its operations with the names from the model's source, without large constants."""
     from dispatchflow.verification import module_data
 
     store, toolchain = executor.store, executor.resolver.toolchain
@@ -64,7 +65,9 @@ def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
 
 
 def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str) -> Result | None:
-    """Import a model into the file `to`, and into `labelled.mlir`; return the failure, None on success."""
+    """Import a model into the file `to`, and with the names from its source into `labelled.mlir`.
+
+    Returns None if the import succeeds. Otherwise returns the failed result."""
     model = _placed(program, scratch)
     argv = (
         sys.executable,
@@ -83,9 +86,10 @@ def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str)
 
 
 def expected(executor: ActionExecutor, program: Module, scratch: Path, results: int) -> Result:
-    """Compute a model's expected results with a library: outputs `0`, `1`, …, and `types`.
+    """Compute a model's expected results with a library, and return the result of this step.
 
-    `results` is the number of results of the imported model. The action fails if the library gives another number."""
+    The outputs `0`, `1`, … are the expected results, and the output `types` has their types. `results` is the number of
+    results of the imported model. The action fails if the library gives another number of results."""
     from dispatchflow.cases import module
     from dispatchflow.engine import verify_module
 
@@ -119,10 +123,10 @@ def expected(executor: ActionExecutor, program: Module, scratch: Path, results: 
 
 
 def explainer(executor: ActionExecutor, record: Record) -> Callable[[str, str], str]:
-    """Return a function that adds the model's node to the reason for a failed compile.
+    """Return a function that names the node of a model at which its compile failed.
 
-    The function takes the compiler's log and the reason. If no node is known, the reason is returned unchanged.
-    `record` is the record of the printed module."""
+    The function takes the compiler's log and the reason for the failure. It adds the node to the reason, and returns
+    the reason unchanged if the node is unknown. `record` is the record of the step that printed the module."""
 
     def explained(log: str, reason: str) -> str:
         if LABELLED not in record.outputs:
@@ -143,7 +147,9 @@ def _folder(executor: ActionExecutor, package: str) -> str:
 
 
 def _placed(program: Module, scratch: Path) -> str:
-    """Write a model and its weights under the names of `provider.model_files`; return the model's name."""
+    """Write the files of a model and its weights to `scratch`; return the name of the model's file.
+
+    `provider.model_files` chooses the names of the files."""
     from dispatchflow.verification import module_data
 
     if (problem := provider.misplaced(program) or missing_weights(program)) is not None:
@@ -156,7 +162,7 @@ def _placed(program: Module, scratch: Path) -> str:
 
 
 def missing_weights(program: Module) -> str | None:
-    """Return an error if a file with weights of a model was not found; None if all were found."""
+    """Return an error message if a file with a model's weights was not found; None if all were found."""
     from dispatchflow.verification import module_data
 
     model, found = PurePath(program.source.path).name, {path for path, _ in program.objects}

@@ -1,7 +1,7 @@
 """Find a case's sites and the source operations of each site.
 
-The case is compiled again with a tag in the location of each operation. The tags that are left after later phases show
-which source operations a dispatch computes."""
+Source operations are the operations that the user wrote. The case is compiled again with a tag in the location of each
+operation. The tags that are left after later phases show which source operations a dispatch computes."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ _SINCE = "the Python bindings of 3.12 and later read the names of operations"
 
 _PHASES = (("tagged", None, "dispatch-creation", "formed"), ("sites", "dispatch-creation", "flow", "flow"),
            ("flow", "flow", "hal", "hal"), ("hal", "hal", None, "module.vmfb"))  # fmt: skip
-"""The runs of the compiler, in order: (input, last phase of the run before, last phase, output).
+"""The runs of the compiler that together compile the tagged module, in order.
 
-None stands for the beginning or the end of the compile."""
+Each run has four parts: the input file, the last phase of the previous run, the last phase of this run, and the output
+file. None stands for the beginning or the end of the compile."""
 _FORMING = ("dispatch-creation", "flow")
 
 _Facts = TypeVar("_Facts")
 
 
 class _Failed(Exception):
-    """A tool failed; `result` is the result of the action."""
+    """Raised if a tool fails. `result` is the failed result of the action."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(result[1])
@@ -51,23 +52,23 @@ class _Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Labels:
-    """The digest of the text that has source locations, and the name of the source's file."""
+    """The digest of a text whose locations lead to the user's source, and the source's file name."""
 
     digest: Digest
     title: str
 
 
 def of_case(executor: StageExecutor, case: Case) -> Record | None:
-    """Return the record of a case's sites and of the source operations of each site.
+    """Find a case's sites and the source operations of each site; return the record of this step.
 
-    Returns None if the case did not compile. If the sites cannot be found, the record has the reason as a failure, but
-    the case does not fail. The outputs of a successful record:
+    Returns None if the case did not compile. If the sites cannot be found, the record has the reason, but the case does
+    not count as failed. The outputs of a successful record:
 
     - `sites`: a `models.site.Program` as JSON.
     - `flow`: the bytecode of the module after the phase `flow`. Its locations have the tags `df.op.N` for operation N
       of the printed module, and `df.site.N` for dispatch N.
 
-    Its facts:
+    The facts of a successful record:
 
     - `sites`: the number of sites.
     - `operations`: the number of source operations.
@@ -125,7 +126,10 @@ class _Tagging:
     title: str
 
     def result(self, code: Digest) -> Result:
-        """Return the action's result: a failure if the tagged module compiles to other code than `code`."""
+        """Compile the module with tags, find its sites, and return the result of this action.
+
+        `code` is the digest of the case's own code. If the tagged module compiles to other code, the result is a
+        failure."""
         resolver = self.executor.resolver
         if not resolver.syntax.reads_names:
             return False, f"sites are not available with IREE {resolver.toolchain.version}; {_SINCE}", {}, {}
@@ -163,8 +167,8 @@ class _Tagging:
     def _compile(self, source: str, begin: str | None, end: str | None, output: str) -> float:
         """Run the compiler's phases after `begin` up to `end`; return how many seconds they took.
 
-        If the module's dispatches are already formed and `end` is a phase that forms them, `source` is only copied to
-        `output`."""
+        If the flags say that the module's dispatches are already formed, a run that ends with a phase that forms
+        dispatches is left out. Then `source` is only copied to `output`."""
         if FORMED in self.flags and end in _FORMING:
             shutil.copyfile(self.scratch / source, self.scratch / output)
             return 0.0
@@ -195,7 +199,7 @@ def program_of(executor: StageExecutor, outputs: Mapping[str, Digest]) -> Progra
     `outputs` are the outputs of a successful record that `of_case` returned.
 
     Raises:
-        DamagedObject: the output `sites` was damaged or missing, and has been dropped with its records.
+        DamagedObject: the output `sites` was damaged or missing. The store has dropped it and the records that name it.
     """
     content = executor.store.checked(outputs["sites"]).read_bytes()
     return msgspec.json.decode(content, type=Program)

@@ -1,4 +1,6 @@
-"""Compile a case again with flags that make the compiler write more, such as each phase's module."""
+"""Compile a case again with flags that make the compiler write more, such as the module of each phase.
+
+This compile is called the second compile. The first compile is the usual one, whose code is verified and measured."""
 
 from __future__ import annotations
 
@@ -20,10 +22,12 @@ from dispatchflow.tools.outcome import Outcome
 from dispatchflow.tools.toolchain import environment_of
 
 VERSION = 1
-"""Version of the outputs of second compiles. Raise it when these outputs change."""
+"""The version of the outputs of a case's second compile. Raise it when these outputs change."""
 
 _STREAM_BYTES = 1 << 42
-"""The limit of the output, too high to be reached: the compiler may print the module after each pass."""
+"""The largest size of the text that the compiler prints. No real compile reaches this limit.
+
+It must be high, because the compiler may print the module after each pass."""
 
 _CODE = "module.vmfb"
 _OTHER_CODE = "this compile gave other code than the case's own, so what is shown is not about the case's code"
@@ -31,18 +35,20 @@ _OTHER_CODE = "this compile gave other code than the case's own, so what is show
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The text that the compiler reads, and the key and code digest of the case's own compile."""
+    """The input of a case's second compile, and the key and code digest of its first, usual compile."""
 
     text: bytes
     objects: dict[str, Digest]
-    """Files to which the text refers: name → digest."""
+    """The digest of each file to which the text refers, by the file's name."""
     compile: Key
     code: Digest | None
-    """The code digest of the case's own compile; None if that compile wrote no code."""
+    """The code digest of the first compile; None if that compile wrote no code."""
 
 
 def source_of(executor: StageExecutor, case: Case) -> Source:
-    """Compile a case as usual and return what a second compile needs, even if the first compile failed.
+    """Compile a case as usual, and return the input for a second compile.
+
+    The input is also returned if the usual compile fails.
 
     Raises:
         ToolError: the compiler cannot read the module, or the module does not have the case's function.
@@ -64,20 +70,20 @@ def source_of(executor: StageExecutor, case: Case) -> Source:
 
 @dataclass(frozen=True, slots=True)
 class Recompile:
-    """A compile of a case with additional flags."""
+    """A second compile of a case, with additional flags."""
 
     executor: StageExecutor
     case: Case
     source: Source
     output: str = _CODE
     variables: tuple[tuple[str, str], ...] = ()
-    """Additional variables of the compiler's environment; they are ingredients of the key."""
+    """Additional variables of the compiler's environment. They enter the key of the compile."""
 
     def record(self, kind: str, flags: Sequence[str], take: Callable[[Path], dict[str, Digest]]) -> Record:
-        """Compile the case with `flags` added, and return the record of this action.
+        """Compile the case with the additional `flags`, and return the record of this compile.
 
-        `kind` is the action's kind. `take` stores files from the scratch directory and returns output's name → digest.
-        """
+        `kind` is the kind of action that is recorded, such as `phases`. `take` is a function that stores files from the
+        compiler's working directory, and returns the digest of each by the output's name."""
 
         def make(scratch: Path) -> Result:
             outcome = self.run(scratch, flags)

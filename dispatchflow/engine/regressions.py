@@ -1,4 +1,4 @@
-"""Find regressions: failures of a stage that passed with another toolchain of this store."""
+"""Find regressions: failures of a stage that passed with another toolchain, according to the store."""
 
 from __future__ import annotations
 
@@ -19,21 +19,24 @@ if TYPE_CHECKING:
     from dispatchflow.store.entries import Tables
 
 _SAME = ("module", "flags", "requested")
-"""The ingredients that are equal in the compiles of one case by two toolchains."""
+"""The inputs of a compile by which the same compile with another toolchain is found."""
 
 
 class Regressions:
-    """The stages that passed with toolchains other than the present one."""
+    """Finds out whether a failed stage has passed with a toolchain other than the present one."""
 
     def __init__(self, records: Tables, toolchain: Digest) -> None:
         self._records, self._toolchain = records, toolchain
 
     def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
-        """Return a failed case's state, marked as a regression or as the known failure `entry`.
+        """Return the state of a failed case, marked as a regression or as a known failure.
 
-        A failure is a regression if the stage passed with another toolchain. With an entry, only toolchains in the
-        entry's range of releases count (docs/known-failures.md). If the failure is no regression, it is marked with
-        `entry`; None leaves it unmarked. `failed` is the state of the failed stage."""
+        `chain` is the state of the case, and `failed` is the state of its failed stage. `entry` is the entry in a list
+        of known failures that describes the failure, or None.
+
+        The failure is a regression if the stage has passed with another toolchain. If there is an entry, only
+        toolchains in its range of releases count (docs/known-failures.md). A failure that is not a regression is marked
+        with the entry. Without an entry, it stays unmarked."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:
@@ -43,7 +46,7 @@ class Regressions:
         return msgspec.structs.replace(chain, steps=steps)
 
     def _passed_with(self, chain: CaseState, failed: StageState) -> Iterator[str]:
-        """Yield the versions of the toolchains with which the failed stage passed."""
+        """Yield the versions of the other toolchains with which the failed stage has passed."""
         compiled = chain["compile"].action
         if compiled is None or failed.action is None:
             return
@@ -57,10 +60,11 @@ class Regressions:
                 yield from self._verified(ingredients | {"code": code}, version)
 
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
-        """Yield a version for each passed verification with these ingredients, whatever the runtime.
+        """Yield a version for each recorded verification that passed, with any runtime.
 
-        `version` is yielded: the version of the toolchain that compiled the code. If `version` is None, the version of
-        the runtime that verified the code is yielded."""
+        `ingredients` are the parts of the verification's key, without the runtime. The method yields `version`, which
+        is the version of the toolchain that compiled the code. If `version` is None, the method yields the version of
+        the runtime that verified the code."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:
@@ -78,8 +82,8 @@ class Regressions:
     def _compiled(self) -> dict[str, list[tuple[str, str]]]:
         """The successful compiles with toolchains other than the present one.
 
-        A key is the text that `_shared` makes of a compile's ingredients. The value has (the toolchain's version, the
-        digest of the code) for each compile."""
+        A key is a text that is equal for compiles of the same module with the same flags (see `_shared`). A value is a
+        list of such compiles. Each compile is a pair: the toolchain's version, and the digest of the code."""
         versions = {known["digest"]: known["version"] for known in self._toolchains}
         found: dict[str, list[tuple[str, str]]] = {}
         for code, ingredients in self._records.passed_compiles(self._toolchain):

@@ -37,19 +37,22 @@ class Difference:
     """The results that differ between two calls of a module with the same operands."""
 
     verdicts: Mapping[int, Verdict]
-    """Index of a result → the elements that differ, as a verdict."""
-    steady: bool
-    """Whether the results depend on unwritten memory, not on chance.
+    """A verdict for each result that differs, by the result's index.
 
-    The second call then filled new memory with 0xCD, and a third call without the filling gave the first call's
-    results."""
+    The verdict has the number of elements that differ, and the first of them."""
+    steady: bool
+    """Whether the results depend on memory that was never written. False if they may differ by chance.
+
+    It is true if the second call filled new memory with 0xCD, and a third call without this filling gave the same
+    results as the first call."""
     second: Names
     """The names of the files with the second call's results."""
 
     def text(self, of: str, unit: str = "element") -> str:
-        """Return the difference in one line.
+        """Describe the first result that differs, in one line.
 
-        `of` names the result, such as `result 0`. `unit` is the noun for what is counted, such as `byte`."""
+        `of` is the name of the result in the text, such as `result 0`. `unit` is the noun for its elements, such as
+        `byte`."""
         differing = next(iter(self.verdicts.values()))
         worst, what = differing.worst, f"{units.count(differing.wrong, unit)} of {of}"
         assert worst is not None
@@ -65,10 +68,11 @@ class Difference:
 def difference(
     place: ModuleCall, data: Data, recipe: str, names: Names, function: str, arrays: Sequence[Array]
 ) -> Result | Difference | None:
-    """Call a module again and return how its results differ from those in the files `names`.
+    """Call a module again, and compare its results with those of the first call.
 
-    `arrays` has an array of each result's type and shape. Returns None if all results are equal, or if `place.again()`
-    is None. Returns the failure if a call failed."""
+    The results of the first call are in the files `names`. `arrays` has an array of each result's type and shape.
+    Returns None if all results are equal, or if `place.again()` is None, which means that calls are not repeated.
+    Returns a failed result if a call failed, or if the second call wrote another number of bytes."""
     if (again := place.again()) is None:
         return None
     second = [f"second_{name}" for name in names]
@@ -104,9 +108,10 @@ def _size(path: Path) -> int:
 
 
 def _different(first: Path, second: Path, like: Array) -> Verdict:
-    """Return a verdict on the elements whose bits differ between two calls.
+    """Compare two files bit by bit, and return a verdict with the number of elements that differ.
 
-    `verdict.compare_bits` is not used, because all NaNs are equal there."""
+    `like` is an array of the result's type and shape. `verdict.compare_bits` would not do, because it treats all NaNs
+    as equal."""
     import numpy as np
 
     one, other = (inputs.read(path, like.dtype) for path in (first, second))

@@ -1,6 +1,6 @@
-"""Find the state of each case in the records.
+"""Find the state of each case in the records, such as which stages are done.
 
-A case is resolved again after its first stages ran: keys of later stages contain a digest of the compiled code."""
+The state is found again after the first stages ran: keys of later stages contain a digest of the compiled code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Resolver:
-    """Finds the states of cases in the records. Each call of `doit` has one resolver."""
+    """Finds the states of cases in the records. Each invocation of dispatchflow has one resolver."""
 
     def __init__(
         self,
@@ -67,11 +67,11 @@ class Resolver:
         self._now, self._run = now, run
         self.reuse = Reuse(records.remembered, toolchain.runtime_digest, machine)
         self.measured_elsewhere: set[Key] = set()
-        """Measurements that another invocation took while this invocation waited; they are not repeated."""
+        """The keys of measurements that another invocation made while this one waited. They are not repeated."""
         self.unjudged: dict[Case, CaseState] = {}
-        """Cases that reuse another runtime's measurement, although too few controls compare the two runtimes."""
+        """Cases whose measurement is by another runtime, while too few controls compare the two runtimes."""
         self.asked_to_measure: Collection[Case] = ()
-        """The cases whose pending measurements run in this invocation."""
+        """The cases that this invocation is asked to measure, if they need a measurement."""
         self.asked_for_sites: Collection[Case] = ()
         """The cases whose sites are requested. Only these cases have a state of stage `sites`."""
         self._regressions = Regressions(records, toolchain.digest)
@@ -130,17 +130,17 @@ class Resolver:
         return found
 
     def call_code(self, case: Case) -> Digest:
-        """Return a digest of a case's library and call, for a case that has no compiled code."""
+        """Return a digest of a case's library and program, which takes the place of the code's digest."""
         program = case.library_program
         assert case.library is not None and program is not None
         return providers.code(program.digest, case.library, self.installed(case))
 
     def packs_operands(self, case: Case) -> bool:
-        """Return whether the compiler packs operands of products for the case's target by default."""
+        """Return whether the compiler by default packs operands of matrix products for the case's target."""
         return self.syntax.packs(case.target.backend)
 
     def rotation(self, case: Case) -> Rotation | None:
-        """Return which inputs of a case with `cache=cold` are copied; None for a case with `cache=hot`."""
+        """Return which inputs of a case are copied for `cache=cold`; None if none is, or if still unknown."""
         return None if case.cache == HOT else rotations.of(case.operation, self.supplies, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: StageState) -> StageState:
@@ -163,7 +163,7 @@ class Resolver:
     def compilation(self, module: Digest, flags: tuple[str, ...], demanded: str | None = None) -> Action:
         """Return the action that compiles a module's text with this toolchain.
 
-        `demanded` is the configuration that the compiler must choose."""
+        `module` is the digest of the text. `demanded` is the lowering configuration that the compiler must choose."""
         shared = (flags, demanded)
         if (form := self._compiles.get(shared)) is None:
             form = actions.compilations(flags, self.toolchain.digest, self.environment, demanded)
@@ -198,7 +198,7 @@ class Resolver:
         return None if facts.get("repeatable", True) else f"failed before, but may pass now: {reason}"
 
     def step(self, action: Action, missing: str) -> StageState:
-        """Return an action's state; `missing` is the reason if the action was never executed."""
+        """Return the state of an action. If it was never executed, `missing` is the reason in the state."""
         record = self._records.found(action.key)
         if record is None:
             return StageState(action.stage, "missing", missing, action)

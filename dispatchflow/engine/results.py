@@ -15,9 +15,9 @@ from dispatchflow.verification.call_result import CallResult
 
 
 def of_case(executor: StageExecutor, case: Case, device: Device) -> tuple[str, list[CallResult]]:
-    """Call a case once, without a record; return the recipe of the operands, and the results.
+    """Call a case once; return the name of the recipe that made the inputs, and the results.
 
-    The operands are those that measurements use. The case is compiled first if necessary.
+    The inputs are those that measurements use. The case is compiled first if necessary. The call is not recorded.
 
     Raises:
         ToolError: the case did not compile, its device is absent, or the call failed.

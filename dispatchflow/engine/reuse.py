@@ -1,7 +1,7 @@
 """Decide whether a measurement that another runtime made counts for the present runtime too.
 
-The decision depends on the judgement on the two runtimes (`timing.runtime_drift`). A judgement compares the times of
-some cases, called controls, whose code is the same with both runtimes."""
+The decision depends on a judgement: a recorded comparison of the two runtimes (`timing.runtime_drift`). The comparison
+uses the times of some cases, called controls, whose code is the same with both runtimes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ class Reuse:
         self._judgements.clear()
 
     def judged(self, taken: Measurement, device: Device) -> Judgement | None:
-        """Return the recorded comparison of the measurement's runtime with the present one, or None."""
+        """Return the recorded comparison of the runtime that made a measurement with the present runtime.
+
+        Returns None if the two runtimes were not compared on this device."""
         place = (str(taken.runtime), device.uri)
         if place not in self._judgements:
             text = self._remembered(runtime_drift.name(place[0], self._runtime, device.identity))
@@ -67,7 +69,7 @@ class Reuse:
         """Return why the present runtime must repeat another runtime's verification; None if it need not.
 
         `measured_now` says whether the present runtime is about to measure the code. `newest` is the newest measurement
-        of the code, or None."""
+        of the code; None if the code was never measured."""
         if measured_now:
             return "another runtime verified it; the runtime that measures it verifies it too"
         if newest is None or not self.foreign(newest):

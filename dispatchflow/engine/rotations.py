@@ -15,8 +15,8 @@ from dispatchflow.workload import Workload
 def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Rotation | None:
     """Return which inputs of a case with `cache=cold` are copied, and how often.
 
-    `cache_bytes` is the size of the caches. Returns None if no input can be copied, or if the inputs do not exist yet.
-    """
+    `cache_bytes` is the size of the last-level cache. Returns None if no input can be copied, or if the inputs of a
+    user's module do not exist yet."""
     assert cache_bytes is not None
     if isinstance(program, Operation):
         return rotating_inputs.of_operation(program, cache_bytes)
@@ -29,10 +29,10 @@ def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Ro
 
 
 def problem(program: Workload, supplies: DataResolver, rotation: Rotation | None, flags: Sequence[str]) -> str | None:
-    """Return why the inputs of a user's module cannot be copied for `cache=cold`; None if they can.
+    """Return why a user's module cannot be measured with `cache=cold`; None if it can.
 
-    The store must have a successful record of the module's printing (see `DataResolver.printed`). `flags` are the flags
-    with which the module is compiled."""
+    The compiler must already have printed the module successfully (see `DataResolver.printed`). `rotation` says which
+    inputs are copied. `flags` are the flags with which the module is compiled. The result is None for an operation."""
     if not isinstance(program, Module):
         return None
     printed = supplies.printed(program)

@@ -15,10 +15,10 @@ class Settings:
     protocol: Protocol
     verify: str = "on"
     remeasure: str | int | None = None
-    """Which measurements to repeat: `yes` (all), `noisy`, or those older than a number of days."""
+    """Which measurements to repeat: `yes` (all), `noisy`, or a number of days (those that are older)."""
     retry: bool = False
     noisy: float | None = None
-    """The relative half-width of a median's interval above which a row is noisy.
+    """The uncertainty above which a row is noisy: half the width of the median's interval / the median.
 
-    None means the sweep's value."""
+    None means the value in the spec's sweep."""
     limits: Limits = field(default_factory=Limits)

@@ -22,7 +22,7 @@ from dispatchflow.models.located import ResultCheck, SiteCheck
 from dispatchflow.store.entries import Record
 
 _VERSION = 1
-"""Version of the facts about a comparison. Raise it when they change."""
+"""The version of the facts that are recorded about a comparison. Raise it when these facts change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,15 @@ class Operands:
     """The captured operands and results of a site."""
 
     arguments: tuple[tuple[str, Digest], ...]
-    """The spelling of each operand, such as `4x8xf32` or `=5`, and the digest of its bytes."""
+    """The operands: the type or value of each, and the digest of its bytes.
+
+    The type of a tensor is spelled `4x8xf32`. A scalar is given by its value, such as `=5`."""
     results: tuple[tuple[str, Digest], ...]
     """The type of each captured result, and the digest of its bytes."""
     undefined: Mapping[int, Digest]
-    """Index of a result → digest of its mask.
+    """The digest of the mask of each result that has undefined elements, by the result's index.
 
-    The mask has a byte for each element: 1 if the element is undefined."""
+    The mask has a byte for each element: 1 if the element depends on memory that the program never wrote."""
 
     @property
     def data(self) -> Data:
@@ -47,17 +49,17 @@ class Operands:
 
 
 def of_site(executor: StageExecutor, site: int, operands: Operands, compiled: Record, device: Device) -> SiteCheck:
-    """Compare a site's captured results with those of its reference.
+    """Compare a site's captured results with those that a reference computes from the captured operands.
 
     Args:
         executor: executes the actions.
         site: the number of the site.
         operands: the site's captured operands and results.
-        compiled: the record of compiling the site's module for the reference's target.
+        compiled: the record of the compile of the site's module for the target that is the reference.
         device: the device of the reference.
 
     Raises:
-        DamagedObject: an object was damaged or missing, and has been dropped with its records.
+        DamagedObject: an object was damaged or missing. The store has dropped it and the records that name it.
     """
     if not compiled.ok:
         return SiteCheck(site, why=f"it does not compile for the reference: {compiled.reason}", uncompiled=True)

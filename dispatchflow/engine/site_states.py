@@ -34,10 +34,11 @@ class Resolver(Protocol):
 
 
 def state(resolver: Resolver, chain: CaseState, run: str) -> StageState:
-    """Return the state of a case's stage `sites`; `run` is the name of the present run.
+    """Return the state of a case's stage `sites`.
 
-    If this run measured the case, the sites must be measured again. If the times cannot be measured, `doubt` says why.
-    """
+    `chain` has the states of the case's other stages, and `run` is the name of the present run. If this run measured
+    the case, it must measure the sites too, even if older times are recorded. If the times of the sites cannot be
+    measured, the field `doubt` says why."""
     case, compiled = chain.case, chain["compile"]
     if case.library is not None:
         return StageState(SITES, "off", _unknown(case))
@@ -66,7 +67,9 @@ def state(resolver: Resolver, chain: CaseState, run: str) -> StageState:
 
 
 def provenance_of(chain: CaseState) -> Action | None:
-    """Return the action that finds a case's sites; None if the case is not compiled or is a library's."""
+    """Return the action that finds a case's sites.
+
+    Returns None if the case is not compiled, or if a library computes it."""
     key, emitted = chain["compile"].key, chain["emit"].record
     if chain.case.library is not None or key is None or not chain.made("compile"):
         return None
@@ -84,7 +87,7 @@ def _unknown(case: Case) -> str:
 
 
 def unprofiled(resolver: Resolver, case: Case) -> str | None:
-    """Return why the runtime cannot record a profile of a case; None if it can."""
+    """Return why a case's sites cannot be measured with a profile of the runtime; None if they can."""
     if not resolver.syntax.has_profiles:
         return f"IREE {resolver.toolchain.version} has no iree-profile; 3.12 and later have"
     if case.target.driver in _NO_PROFILES:

@@ -28,9 +28,9 @@ _INDIFFERENT = {"dispatchflow", "msgspec"}
 
 @cache
 def of_operation(module: str) -> tuple[str, ...]:
-    """Return the source files that decide an operation's data, as paths relative to the package.
+    """Return the source files that decide an operation's inputs and expected results.
 
-    `module` is the name of the operation's Python module."""
+    The paths are relative to the package. `module` is the name of the operation's Python module."""
     always = [f"verification/{name}.py" for name in _ALWAYS]
     found, open_ = [], [f"operations/{module.rpartition('.')[2]}.py"]
     for name in always:
@@ -46,7 +46,8 @@ def of_operation(module: str) -> tuple[str, ...]:
 def _imported(name: str) -> list[str]:
     """Return the files of operations/ that a file imports or names.
 
-    A private file, such as `_random.py`, counts as imported if its name without `.py` occurs anywhere in the text."""
+    A private file, such as `_random.py`, counts as imported if its name without `.py` occurs anywhere in the file's
+    text."""
     if not name.endswith(".py"):
         return []
     text = _text(name)
@@ -59,13 +60,15 @@ def _imported(name: str) -> list[str]:
 
 
 def versions() -> dict[str, str | None]:
-    """Return package → version for the packages whose code makes the inputs of every case."""
+    """Return the versions of the packages that make the inputs of every case, by the package's name."""
     return {name: _version(name) for name in ("ml_dtypes", "numpy")}
 
 
 @cache
 def versions_of(module: str) -> dict[str, str | None]:
-    """Return package → version for each package that the operation's files import."""
+    """Return the versions of the packages that an operation's files import, by the package's name.
+
+    `module` is the name of the operation's Python module."""
     names = set(versions())
     for name in of_operation(module):
         names |= _others(_text(name)) if name.startswith("operations/") and name.endswith(".py") else set()

@@ -35,7 +35,7 @@ _ATTEMPTS = 3
 
 
 class Artifacts(NamedTuple):
-    """The code and data of a call; `files` maps names in the tool's working directory to digests."""
+    """The code digest of a call, its files (digests by name), and its inputs and expected results."""
 
     code: Digest
     files: dict[str, Digest]
@@ -51,9 +51,9 @@ class Reprinted(NamedTuple):
 
 
 class StageExecutor(ActionExecutor):
-    """Executes stages, each after the actions that it needs.
+    """Executes stages, and before each stage the actions that it needs.
 
-    It is safe for threads and concurrent invocations."""
+    Several threads may share an executor, and several processes may share its store."""
 
     def emit(self, case: Case) -> Record:
         program = case.library_program
@@ -79,7 +79,7 @@ class StageExecutor(ActionExecutor):
         return self.make(self.resolver.supplies.reprint(program), partial(printing.printed, self, program))
 
     def compile(self, case: Case) -> Record | None:
-        """Compile a case and return the record; None if its module or function cannot be read."""
+        """Compile a case and return the record; None if its module cannot be read or has no such function."""
         resolver, dispatch = self.resolver, case.dispatch
         if isinstance(case.operation, Module):
             if (printed := self.printed(case.operation)) is None:
@@ -110,7 +110,7 @@ class StageExecutor(ActionExecutor):
         raise self._too_damaged()
 
     def inputs(self, program: Workload) -> Record | None:
-        """Generate the inputs and return their record; None while a module's types are unknown."""
+        """Make the inputs of an operation or module; return the record, or None if the types are unknown."""
         action = self.resolver.supplies.inputs_action(program)
         if action is None and isinstance(program, Module) and self.printed(program) is not None:
             # No stage of a library's case prints the module, but the types are in the printed module.
@@ -133,7 +133,7 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make) if action else None
 
     def expected(self, program: Workload) -> Record | None:
-        """Compute the expected results; return their record, or None if there are none or a step failed."""
+        """Compute the expected results; return their record, or None if none are needed or a step failed."""
         if not program.compared:
             return None
         if isinstance(program, Module):
@@ -198,7 +198,7 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make)
 
     def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
-        """Return the digest of a case's code and the files of its call; None if an earlier stage failed."""
+        """Make a case's code; return its digest and the digests of a call's files, or None after a failure."""
         if (program := case.library_program) is not None:
             emitted = self.emit(case)
             return (self.resolver.call_code(case), program.files(emitted.outputs)) if emitted.ok else None
@@ -208,9 +208,10 @@ class StageExecutor(ActionExecutor):
         return compiled.facts["code_digest"], {"module.vmfb": compiled.outputs["vmfb"]}
 
     def artifacts(self, case: Case, expected: bool) -> Artifacts | None:
-        """Return the code and data of a call; None if the compile failed or the data cannot be made.
+        """Make the code and data that a call of a case needs, and return them; None if that fails.
 
-        If `expected` is true, the data has expected results too. A damaged or missing object is made again."""
+        The data are the inputs and, if `expected` is true, the expected results. Damaged or missing files are made
+        again."""
         program, resolver = case.operation, self.resolver
         for _ in range(_ATTEMPTS):
             try:
@@ -237,12 +238,12 @@ class StageExecutor(ActionExecutor):
         )
 
     def verify(self, case: Case, device: Device) -> Record | None:
-        """Verify a case and return the record (docs/verification.md); None if the case has no code or no data."""
+        """Verify a case (docs/verification.md); return the record, or None if code or data cannot be made."""
         found = self._verification(case, device)
         return None if found is None else self.make(*found)
 
     def recheck(self, case: Case, device: Device) -> str | None:
-        """Verify a case with the present runtime, without a record; return why it fails.
+        """Verify a case with the present runtime, and return why it fails. The result is not recorded.
 
         Returns None if the case passes or cannot be verified here."""
         if self.resolver.settings.verify == "off" or (found := self._verification(case, device)) is None:

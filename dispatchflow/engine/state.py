@@ -24,14 +24,15 @@ _PENDING = ("missing", "later")
 class StageState(msgspec.Struct, frozen=True):
     stage: str
     state: str
-    """`made`, `missing`, `later`, `failed`, `blocked`, `off` or `absent`.
+    """The state of the stage, as one of these words.
 
-    - `made`: the store has a good record.
-    - `missing`: the store has no record that counts, so the stage is to be executed.
-    - `later`: the key needs an upstream output that does not exist yet. A later stage is to be executed too.
+    - `made`: the store has the record of a success.
+    - `missing`: the store has no record that counts. The stage is to be executed.
+    - `later`: the stage is to be executed too, but its key needs the output of an earlier stage, which does not exist
+      yet.
     - `failed`: a failure is recorded.
-    - `blocked`: an upstream stage failed.
-    - `off`: not requested, or not needed because a library brings its own code.
+    - `blocked`: an earlier stage failed.
+    - `off`: the stage is not requested, or it is not needed because a library brings its own code.
     - `absent`: no device can run the case, or compute the results that it is compared with."""
     why: str
     action: Action | None = None
@@ -40,9 +41,11 @@ class StageState(msgspec.Struct, frozen=True):
     brought: Digest | None = None
     """The digest of a library's code. Only the stage `compile` of a library's case has this digest."""
     own: Action | None = None
-    """The action that verifies with the present runtime, if the recorded verdict is another runtime's."""
+    """The action that verifies with the present runtime, if another runtime made the recorded verdict."""
     doubt: str | None = None
-    """A remark on a valid measurement, such as that another runtime took it; or why sites have no times."""
+    """A remark on a valid measurement, for example that another runtime made it.
+
+    In the stage `sites`, it is the reason why the sites have no times."""
 
     @property
     def code(self) -> Digest | None:
@@ -62,7 +65,7 @@ class CaseState(msgspec.Struct, frozen=True):
     device: Device
     steps: Mapping[str, StageState]
     known: KnownFailure | None = None
-    """The known-failure entry that describes the case's failure; None if there is none."""
+    """The entry in a list of known failures that describes the case's failure; None if no entry does."""
     sites: StageState | None = None
     """The state of stage `sites`, if requested. It is not in `steps`, because rows do not depend on it."""
 
@@ -90,7 +93,7 @@ class CaseState(msgspec.Struct, frozen=True):
 
     @property
     def failure(self) -> StageState | None:
-        """The first stage that failed; None if none did."""
+        """The state of the first stage that failed; None if no stage failed."""
         for step in self.steps.values():
             if step.state == "failed":
                 return step

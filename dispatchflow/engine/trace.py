@@ -17,16 +17,19 @@ from dispatchflow.tools import processes, tracing
 from dispatchflow.tools.tracing import Traced
 
 CALLS = 20
-"""The number of traced calls: few, because a trace has a timed section for each workgroup."""
+"""The number of traced calls. It is small, because a trace has a timed section for each workgroup."""
 
 
 @contextmanager
 def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Traced]:
-    """Verify a case, trace a few calls and yield the trace; its file is removed when the context ends.
+    """Verify a case, trace a few calls of it, and yield the trace.
+
+    The trace's file is removed when the context ends.
 
     Raises:
         SpecError: a library computes the case.
-        ToolError: there is no Tracy runtime or no device, the case is wrong or cannot be called, or the capture fails.
+        ToolError: there is no Tracy runtime or no device, the case's results are wrong, the case cannot be called, or
+            the capture fails.
     """
     site_states.refuse_library(case)
     runtime = tracing.runtime_beside(executor.resolver.toolchain.runtime)  # raises before anything is compiled
@@ -53,10 +56,12 @@ def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Trac
 
 
 def verified(executor: StageExecutor, case: Case, device: Device) -> Artifacts:
-    """Verify a case, unless `verify=off`, and return the code and data of its calls.
+    """Verify a case, and return its compiled code and its inputs.
+
+    With `verify=off`, the case is not verified.
 
     Raises:
-        ToolError: there is no device, the case's results are wrong, or the case cannot be called.
+        ToolError: there is no device, the case cannot be called, or its results are wrong (with `verify=on`).
     """
     if device.absent is not None:
         raise ToolError(f"{case.name} cannot be run", {"found": device.absent})
@@ -74,6 +79,8 @@ _WARN = "verify=warn traces it nevertheless."
 
 
 def program_of(executor: StageExecutor, case: Case) -> Program | None:
-    """Return the sites of a case; None if the sites cannot be found."""
+    """Return the sites of a case: the places in its program that launch a dispatch.
+
+    Returns None if the sites cannot be found."""
     record = provenance.of_case(executor, case)
     return provenance.program_of(executor, record.outputs) if record is not None and record.ok else None

@@ -1,12 +1,12 @@
-"""Choose the verdict that counts for a case's code: the first runtime's or the present runtime's.
+"""Choose which verdict counts for a case's code: the first runtime's or the present runtime's.
 
-The first runtime is the one that verified the code first. If its verification passed, the code counts as verified for
-all runtimes.
+The first runtime is the IREE runtime that verified the code first. If its verification passed, the code counts as
+verified for all runtimes.
 
 The present runtime verifies the code again in three cases: the first verification failed, the code is measured now, or
 one of the two runtimes computes wrong results.
 
-The key of the first verification does not contain the runtime. The keys of later verifications do."""
+The cache key of the first verification does not contain the runtime. The keys of later verifications do."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _NEVER = "this code was never verified on this device"
 def standing(
     step: Callable[[Action, str], StageState], verification: Callable[..., Action], runtime: Digest | None
 ) -> StageState:
-    """Return the state of the verdict that counts for the present runtime.
+    """Return the state of the verification whose verdict counts for the present runtime.
 
-    The present runtime's own verdict counts if there is one. Otherwise the first verdict counts.
+    If the present runtime has verified the code, its own verdict counts. Otherwise the first runtime's verdict counts.
 
     Args:
-        step: a function (action, why) that returns the action's state. `why` is the state's reason if the action was
-            never executed.
-        verification: returns the action of the first verification; with `runtime=`, the action of that runtime's
-            verification.
+        step: a function (action, why) that returns the state of an action, which is one step of the work. `why` becomes
+            the state's reason if the action was never executed.
+        verification: a function that returns the action of the first verification. If called with `runtime=`, it
+            returns the action that verifies with this runtime.
         runtime: the digest of the present runtime; None for a library's call.
     """
     first = step(verification(), _NEVER)
@@ -51,10 +51,10 @@ def standing(
 
 
 def again(verified: StageState, why: str | None) -> StageState:
-    """Return a verification's state, or `missing` if the present runtime must repeat the verification.
+    """Return `verified`, in the state `missing` if the present runtime must repeat the verification.
 
-    `verified` is the state of a verification by another runtime. `why` is the reason to repeat a passed verification,
-    or None. A verification that did not pass is not repeated."""
+    `verified` is the state of a verification by another runtime. `why` is the reason to repeat the verification, or
+    None if there is no such reason. A verification that did not pass is returned unchanged."""
     if why is None or verified.state != "made":
         return verified
     return msgspec.structs.replace(verified, state="missing", why=why, action=verified.own)

@@ -1,4 +1,4 @@
-"""Call a compiled operation and compare its results (docs/verification.md)."""
+"""Call an operation, and compare its results with the expected results (docs/verification.md)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Result:
     """Call an operation on the inputs of each recipe, and compare its results with the expected results.
 
-    The results of some recipes, such as `exact`, are compared bit by bit. For the others, such as `random`, each
-    element must be within its error bound. The last recipe's call is repeated (`repeatability`)."""
+    A recipe is a way to make inputs. The results for some recipes, such as `exact`, are compared bit by bit. For the
+    other recipes, such as `random`, each element must be within its error bound. The call on the last recipe's inputs
+    is repeated, to check that the results are reproducible (`repeatability`)."""
     verdicts: dict[str, Verdict] = {}
     result = operation.result()
     dtype, name = inputs.dtype_of(result.element), ""

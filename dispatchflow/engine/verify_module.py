@@ -1,4 +1,4 @@
-"""Call a function of a user's module and compare its results (docs/modules.md)."""
+"""Call a function of a user's module and compare its results with expected ones (docs/modules.md)."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 Types = list[str]
-"""The types of a function's results, with the sizes that they have in a call."""
+"""The types of a function's results, with the sizes that the results have in one call."""
 
 
 def verify_module(
     place: ModuleCall, program: Module, data: Data, results: Sequence[str], is_reference: bool = False
 ) -> Result:
-    """Call a module twice, and compare each result with the expected result.
+    """Call a function of a user's module twice, and compare each result with the expected result.
 
-    `results` are the declared types. `is_reference` is true if this code or library also computed the expected results.
-    The comparison then proves little: compiled code gets the verdict `not compared`, and a library that passes gets
-    `mistrusted`."""
+    `results` are the declared types of the results. `is_reference` is true if this code or library also computed the
+    expected results. The comparison then proves little: compiled code gets the verdict `not compared`, and a library
+    that passes gets `mistrusted`."""
     own = place.doubt_as_reference if is_reference else None
     is_reference = is_reference and own is None
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
@@ -52,9 +52,10 @@ def verify_module(
 
 
 def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence[str]) -> Result:
-    """Call a module twice, and store its results as expected results.
+    """Call a module twice, and store its results as the expected results.
 
-    The outputs are `0`, `1`, …, and `types`. The action fails if the calls give different results."""
+    The stored outputs are the results, named `0`, `1`, …, and the list of their types, named `types`. If the two calls
+    give different results, a failure is returned."""
     names = module.output_names(results)
     types = called(place, program, data, results, names)
     if isinstance(types, tuple):
@@ -69,7 +70,9 @@ def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence
 
 
 def put_types(store: Store, types: Sequence[str]) -> dict[str, Digest]:
-    """Store each result's type as a line of the output `types`; the line of an unknown type is empty."""
+    """Store the types of a call's results as one object, and return its digest under the name `types`.
+
+    The object is a text with one line for each result. The line of an unknown type is empty."""
     return {"types": store.put_bytes("".join(f"{type}\n" for type in types).encode())}
 
 
@@ -78,8 +81,8 @@ def called(
 ) -> Types | Result:
     """Call the module, write its results into the files `names`, and return the types of the results.
 
-    `results` has the declared types. The returned types have the sizes of this call. If the call fails, return its
-    failure."""
+    `results` has the declared types, whose sizes may be dynamic. The returned types have the sizes of this call. If the
+    call fails, the failure is returned instead."""
     if (failure := place.call(data, "given", names, program.function)) is not None:
         return failure
     types = list(results)
@@ -125,7 +128,7 @@ def _text(found: repeatability.Difference, types: Types) -> str:
 
 
 def untyped(types: Types) -> list[str]:
-    """Return the indices of results of unknown type, which are compared as bytes."""
+    """Return the indices of the results whose type is unknown. Such results are compared as bytes."""
     return [
         str(index) for index, type in enumerate(types) if not module.is_scalar(type) and module.shape_of(type) is None
     ]
@@ -164,7 +167,7 @@ def _judged(
 
 
 def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdict | None:
-    """Compare a result with the expected result; return None if they cannot be compared.
+    """Compare a result with the expected result. Returns None if the two cannot be compared.
 
     Floating-point numbers have a tight and a loose tolerance (`verification.tolerances`). If an element is beyond the
     loose tolerance, the result is wrong. If an element is only beyond the tight tolerance, the result is `mistrusted`.
@@ -191,9 +194,9 @@ def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdic
 
 
 def array_of(content: bytes, type: str) -> Array | None:
-    """Return a result's bytes as an array; None for a scalar of an unsupported type, such as f16.
+    """Return a result's bytes as an array. Returns None for a scalar of an unsupported type, such as f16.
 
-    If a size is unknown, the array is flat. If the type is unknown, its elements are bytes."""
+    If a size of the result is unknown, the array is flat. If the type is unknown, the array's elements are bytes."""
     import numpy as np
 
     from dispatchflow.verification import module_data

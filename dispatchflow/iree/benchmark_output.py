@@ -14,22 +14,25 @@ _NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The timing of one benchmark process."""
+    """The timing of one benchmark process, which calls a function many times."""
 
     ns: float
-    """Mean wall time of one call in ns, including its submission to the device."""
+    """Mean wall time of one call in ns, including the submission of the call to the device."""
     dispatches: Mapping[str, float]
-    """Name of each dispatch → its time in ns, the sum of its executions in one call.
+    """Name of each dispatch → its time in one call in ns, summed over its executions in the call.
 
-    The mapping is empty if IREE's runtime reports no such times (before 3.13, and on some devices)."""
+    The mapping is empty if IREE's runtime does not report the times of dispatches (before 3.13, and on some devices).
+    """
     iterations: int
     """The number of calls that were timed."""
     waited: float | None = None
-    """The fraction of the wall time spent waiting for CPUs that other processes used; None if unknown."""
+    """The fraction of the wall time during which the process waited for CPUs that other processes used.
+
+    None if this fraction is unknown."""
 
     @property
     def dispatch_ns(self) -> float | None:
-        """The time of all dispatches in one call, in ns; None if the runtime reports no times."""
+        """The time of all dispatches in one call, in ns; None if the runtime does not report it."""
         return sum(self.dispatches.values()) if self.dispatches else None
 
 
@@ -38,9 +41,9 @@ _LEAST = 0.5
 
 
 def too_short(block: Block, block_s: float) -> bool:
-    """Return whether the calls took less than half of `block_s`, the requested time in s.
+    """Return whether the calls of a block took less than half of `block_s`, the requested time in s.
 
-    This may happen if the number of calls was chosen when the machine was slower."""
+    A block may be too short if its number of calls was chosen when the machine was slower."""
     return block.ns * block.iterations / 1e9 < _LEAST * block_s
 
 
@@ -54,7 +57,7 @@ def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
 
     Raises:
         ToolError: the calls or a dispatch took longer than the process, or the calls took less than half of `block_s`.
-            The tool used a wrong unit or clock.
+            Such times mean that the tool used a wrong unit or clock.
     """
     called_s = block.ns * block.iterations / 1e9
     facts = {"said": f"{block.iterations} calls of {block.ns:.4g} ns, {called_s:.3g} s"}
@@ -72,8 +75,8 @@ def parse(text: str) -> Block:
     Records of aggregates, such as a median, are ignored.
 
     Raises:
-        ToolError: the text is not this JSON, the record of the whole call is missing, the call's time is not positive,
-            or a dispatch's time is negative.
+        ToolError: the text is not JSON of this kind, the record of the whole call is missing, the call's time is not
+            positive, or a dispatch's time is negative.
     """
     try:
         # Not strict: Google Benchmark does not escape control characters in a function's name.

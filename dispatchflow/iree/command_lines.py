@@ -9,10 +9,9 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.workload import ENTRY
 
 ALLOWED_ENVIRONMENT = ("LD_LIBRARY_PATH",)
-"""The variables of the user's environment that every tool gets; the compiler gets no others.
+"""The variables of the user's environment that every tool gets; the compiler gets only these.
 
-The compiler reads more than a dozen further variables. They could change its output, which the cache key would not
-show."""
+The compiler reads more than a dozen other variables. These could change its output, but are not in the cache key."""
 
 DEVICE_ENVIRONMENT = (
     "VK_DRIVER_FILES",
@@ -23,14 +22,14 @@ DEVICE_ENVIRONMENT = (
 )
 """The variables that choose the Vulkan driver and the GPU.
 
-Only tools that run modules get these variables. Cache keys contain the identity of the chosen device, not the
+Only tools that run modules get these variables. Cache keys contain what identifies the chosen device, not the
 variables."""
 
 COMPILING = {"TMPDIR": "."}
 """Additional variables for the compiler, whose linker writes temporary files into `TMPDIR`.
 
-`.` is the compiler's working directory, which is removed even if dispatchflow is killed. The compiler passes the file
-names to a shell without quotes, and names in `.` need none."""
+`.` is the compiler's working directory, which is removed even if dispatchflow is killed. The compiler passes names of
+temporary files to a shell without quotes; names of files in `.` need no quotes."""
 
 CONFIGURATIONS = "cfg"
 """The directory for the dump of lowering configurations, in the compiler's working directory."""
@@ -51,15 +50,15 @@ def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def libraries(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return `LD_LIBRARY_PATH` with its value; empty if it is not set.
+    """Return `LD_LIBRARY_PATH` with its value, or an empty dict if the variable is not set.
 
-    The variable decides which shared libraries a GPU's driver or numpy loads. Therefore the variable is part
-    of the identity of such a device in cache keys. IREE's CPU device does not depend on the variable."""
+    The variable decides which shared libraries a GPU's driver or numpy loads. Therefore cache keys contain the variable
+    for such devices. IREE's CPU device does not depend on the variable."""
     return {name: value for name, value in variables.items() if name == "LD_LIBRARY_PATH" and value}
 
 
 def choice(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables with which the user chooses the Vulkan driver or the GPU."""
+    """Return those of the user's `variables` that choose the Vulkan driver or the GPU."""
     return {name: variables[name] for name in DEVICE_ENVIRONMENT if name in variables}
 
 
@@ -69,18 +68,18 @@ _NO_FILE_NAME = re.compile(rb'@(?:"[^"\n]*/[^"\n]*"|"[^"\n]{150,}"|[\w.$-]{150,}
 def dump_of(text: bytes) -> str:
     """Return the argument `dump` of `compile_argv` for the module `text`: a directory, or `-` for stdout.
 
-    The compiler names the dumped files after functions. The result is `-` if a function's name has a `/` or is too
-    long."""
+    The compiler names the dumped files after functions. Therefore the result is `-` if a function's name contains a `/`
+    or is too long for a file name."""
     return "-" if _NO_FILE_NAME.search(text) else CONFIGURATIONS
 
 
 def compile_argv(
     compiler: str, flags: Sequence[str], output: str = "module.vmfb", dump: str = CONFIGURATIONS
 ) -> tuple[str, ...]:
-    """Return a command line of the compiler that reads the module on stdin.
+    """Return a command line of the compiler that reads the module from stdin.
 
-    The compiler also dumps lowering configurations into the directory `dump`, or to stdout (`-`). Every compile has
-    this dump, because on some backends it changes the bytes of the vmfb."""
+    The compiler also dumps lowering configurations into the directory `dump`, or to stdout if `dump` is `-`. Every
+    compile has this dump, because on some backends the dump changes the bytes of the vmfb."""
     return (compiler, "-", *flags, f"--iree-hal-dump-executable-configurations-to={dump}", "-o", output)
 
 
@@ -94,9 +93,9 @@ def phase_argv(
 ) -> tuple[str, ...]:
     """Return a command line that runs only some of the compiler's phases on the module on stdin.
 
-    `begin` is the last phase that the module has been through; None for none. `end` is the last phase to run; None to
-    run all remaining phases. After `end`, the module is written as bytecode. `begin` replaces `--compile-from=flow` in
-    `flags`."""
+    `begin` is the last phase that the module has already been through, or None if it has been through no phase. `end`
+    is the last phase to run; after it, the module is written as bytecode. If `end` is None, all remaining phases run.
+    `--compile-from=flow` in `flags` is dropped."""
     from dispatchflow.iree.flags import FORMED  # an idle run does not need flags
 
     flags = [flag for flag in flags if flag != FORMED]
@@ -150,8 +149,8 @@ def run_argv(
 ) -> tuple[str, ...]:
     """Return a command line for one call that writes the results as raw bytes.
 
-    Each input is `4x8xf32=@file`, `4x8xf32=1` (all ones) or a scalar, `7`. Each of `parameters` is a scope and a file
-    with weights, `model=w.irpa`. If `outputs` is empty, the tool prints the types and sizes of the results."""
+    An input is `4x8xf32=@file`, `4x8xf32=1` (all ones) or a scalar such as `7`. Each of `parameters` names a scope and
+    a file with weights: `model=w.irpa`. If `outputs` is empty, the tool prints the types and sizes of the results."""
     return (
         tool,
         f"--module={module}",
@@ -182,13 +181,13 @@ def block_argv(
         module: the compiled module.
         device: device flags.
         inputs: as for `run_argv`.
-        protocol: the durations of the warm-up and of the block.
-        iterations: the number of timed calls. If None, Google Benchmark searches for the number that takes `block_s`.
-            The search takes about `block_s` more.
-        dispatches: whether to call once more, untimed, for the runtime's own statistics of each dispatch.
+        protocol: the durations of the warm-up (`warmup_s`) and of the timed calls (`block_s`).
+        iterations: the number of timed calls. If None, Google Benchmark searches for the number of calls that takes
+            `block_s`. The search itself takes about as long again.
+        dispatches: whether the tool makes one more, untimed call to get the runtime's statistics of each dispatch.
         function: the function to call.
-        rotation: a second module, which calls `module` with the next copy of the inputs each time. There are then no
-            dispatch statistics.
+        rotation: a second module, which calls `module` with another copy of the inputs each time. With a rotation,
+            there are no dispatch statistics.
         parameters: as for `run_argv`.
     """
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
@@ -253,7 +252,7 @@ def profiled_benchmark_argv(
 
 
 def recorded_argv(run: Sequence[str], recording: str = "load.ireereplay") -> tuple[str, ...]:
-    """Return `run`, a command line of `run_argv`, with a flag that records the module's load and its call."""
+    """Return the command line `run` (from `run_argv`), with a flag to record the module's load and call."""
     return (*run, f"--device_replay_output={recording}")
 
 
@@ -278,9 +277,9 @@ def sampled_argv(
     function: str = ENTRY,
     parameters: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return a command line that calls a function repeatedly, to sample its instructions or trace it.
+    """Return a command line that calls a function repeatedly, to sample its instructions or to trace it.
 
-    `length` is a time, `0.5s`, or a number of calls, `20x`."""
+    `length` is either a time such as `0.5s`, or a number of calls such as `20x`."""
     return (
         tool,
         f"--module={module}",

@@ -38,7 +38,7 @@ class Applied:
 
     @property
     def text(self) -> str:
-        """The value of the column `applied_configuration`: the executables' texts, joined by ` | `."""
+        """The value of the column `applied_configuration`: each executable's `text`, joined by ` | `."""
         return " | ".join(executable.text for executable in self.executables)
 
 
@@ -51,7 +51,7 @@ class AppliedExecutable:
     configurations: tuple[tuple[str, str], ...]
     """(name of the op, configuration) for each op that has a lowering configuration."""
     translation: str = ""
-    """The translation info without the pipeline: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`."""
+    """The `translation_info` without the pipeline: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`."""
     inner: tuple[str, ...] = ()
     """Configurations for the ops into which an op is decomposed, such as attention's two products."""
 
@@ -62,10 +62,10 @@ class AppliedExecutable:
 
 
 def parse(dump: str, given: str = "") -> Applied:
-    """Parse the dump of `--iree-hal-dump-executable-configurations-to`.
+    """Parse `dump`, which the compiler wrote with `--iree-hal-dump-executable-configurations-to`.
 
-    `given` is a dump of the same module before the compiler chose configurations; empty if there is none. Its
-    configurations become `Applied.given`."""
+    `given` is a dump of the same module from before the compiler chose configurations, or empty. The configurations in
+    `given` become `Applied.given`."""
     starts = [match.start() for match in _EXECUTABLE.finditer(dump)]
     executables = []
     for begin, end in zip(starts, [*starts[1:], len(dump)], strict=False):
@@ -86,9 +86,9 @@ def parse(dump: str, given: str = "") -> Applied:
 
 
 def _configured(line: str) -> Iterator[tuple[str, bool]]:
-    """Yield (lowering configuration, whether it is the op's own) for each configuration on an op's line.
+    """Yield (configuration, own) for each lowering configuration on the line of an op.
 
-    A configuration inside another attribute is not the op's own."""
+    `own` is true if the configuration is the op's own, and false if it is inside another attribute of the op."""
     for match in _LOWERING.finditer(line):
         before = line[: match.start()]
         own = before.count("{") - before.count("}") == 1
@@ -98,8 +98,9 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
 def requested_by(text: str) -> tuple[str, ...]:
     """Return the lowering configurations that the operations of a printed module request.
 
-    A configuration is repeated for each operation that requests it, except for operations that the compiler may merge.
-    Equal operations count as one. Operations with dynamic sizes do not repeat a configuration."""
+    The result has a configuration once for each operation that requests it, with two exceptions. Equal operations count
+    as one, because the compiler may merge them. An operation with dynamic sizes adds only a configuration that the
+    result does not have yet."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:
@@ -129,11 +130,11 @@ def _requests(text: str) -> Iterator[str]:
 
 
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
-    """Return the first configuration in `wanted` that was not applied; None if all were applied.
+    """Return the first configuration in `wanted` that was not applied. Returns None if all were applied.
 
-    `wanted` is the result of `requested_by`. If only some of the operations that request a configuration got it, the
-    compiler may have removed the others. Such a configuration counts as not applied only if some dispatch has none of
-    `wanted`."""
+    `wanted` is the result of `requested_by`. If a configuration was applied to fewer operations than request it, the
+    compiler may have removed the other operations. The configuration then counts as not applied only if the module has
+    a dispatch with none of the configurations in `wanted`."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))
@@ -146,7 +147,7 @@ def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
 
 
 def _applied_requests(executable: AppliedExecutable) -> list[str]:
-    """Return the configurations of an executable in the spelling of `requested_by`."""
+    """Return the configurations applied to an executable, in the spelling of `requested_by`."""
     translation = f"{executable.pipeline} {executable.translation}".strip()
     each = [config for _, config in executable.configurations]
     return [translation, *each, *executable.inner, *(f"{translation}{AND}{config}" for config in each)]
@@ -157,7 +158,7 @@ def _name(pipeline: re.Match[str]) -> str:
 
 
 def _translation(text: str, pipeline: re.Match[str]) -> str:
-    """Return the translation info without its pipeline: workgroup and subgroup sizes, pipeline options."""
+    """Return a `translation_info` without its pipeline: workgroup and subgroup sizes, pipeline options."""
     opening = text.index("<", pipeline.start())
     sizes, *options = split(text[pipeline.end() : closing(text, opening)]) or [""]
     return ", ".join([*sizes.split("  "), *map(canonical, options)]).strip()

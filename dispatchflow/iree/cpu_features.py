@@ -15,9 +15,9 @@ LEVELS = {
     "x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"),
     "aarch64": ("generic",),
 }
-"""Architecture → CPU names to try, best first, on a virtual machine that hides features of its CPU.
+"""Architecture → CPU names to choose from, best first, on a machine that hides features of its CPU.
 
-The names for x86-64 are the levels of its psABI."""
+Virtual machines may hide features. The names for x86-64 are the levels of its psABI."""
 
 _NEVER_SELECTED = frozenset(
     (
@@ -27,10 +27,10 @@ _NEVER_SELECTED = frozenset(
         *("xsave", "xsavec", "xsaveopt", "xsaves"),
     )
 )
-"""Features whose instructions LLVM emits only for their own intrinsics, which no IREE module calls.
+"""CPU features whose instructions LLVM emits only for explicit intrinsics, which no IREE module calls.
 
-Most virtual machines hide some of these features, but code that is compiled for the CPU's name still runs there. `rand`
-is a feature of AArch64, the rest are x86-64's."""
+Most virtual machines hide some of these features. Code that is compiled for the CPU's name runs there nevertheless.
+`rand` is a feature of AArch64; the others are features of x86-64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,12 @@ class PrintedCpu:
 
     @property
     def present(self) -> tuple[str, ...]:
-        """The features of the machine, each once: `+avx`, …."""
+        """The features of the machine, each once and with a `+`, such as `+avx`."""
         return tuple(f"+{name}" for name, sign in self._signs.items() if sign == "+")
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """The features, such as `avx512f`, that the CPU's name implies, but the machine does not offer.
+        """The features, such as `avx512f`, that the CPU's name implies, but that the machine does not offer.
 
         Features that compiled code never needs are left out."""
         ever = set(self.features)
@@ -80,7 +80,9 @@ def matters(feature: str) -> bool:
 
 
 def parse(text: str) -> PrintedCpu | None:
-    """Parse the CPU in a module after the phase `executable-targets`; None if the module names no CPU."""
+    """Parse the CPU that a module names after the phase `executable-targets`.
+
+    Returns None if the module names no CPU."""
     if (cpu := _CPU.search(text)) is None:
         return None
     triple = _TRIPLE.search(text, cpu.end())
@@ -90,8 +92,9 @@ def parse(text: str) -> PrintedCpu | None:
 def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCpu | None:
     """Return the CPU to pass to the compiler on this machine, or None if no CPU in `LEVELS` fits.
 
-    `host` is the CPU that the compiler found. If the machine hides features of `host`, the result has the first name in
-    `LEVELS` whose features the machine has. `implied` returns the features that a CPU's name implies."""
+    `host` is the CPU that the compiler detected. If the machine hides none of the features that this CPU's name
+    implies, the result has the same name. Otherwise the result has the first name in `LEVELS` whose features the
+    machine has. `implied` is a function that returns the features that a CPU's name implies."""
     # A flag such as `-avx512f` would not remove a feature that the name implies. IREE uses the feature anyway: 3.13
     # chooses tiles of 512 bits, and then the compile fails or the code dies by SIGILL.
     if not host.hidden:
@@ -108,5 +111,7 @@ def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCp
 
 
 def compiled_for(flags: Sequence[str]) -> str | None:
-    """Return the CPU of the last `--iree-llvmcpu-target-cpu` among the flags; None if there is none."""
+    """Return the value of the last `--iree-llvmcpu-target-cpu` among the flags.
+
+    Returns None if no flag names a CPU."""
     return next((flag.removeprefix(CPU_FLAG) for flag in reversed(flags) if flag.startswith(CPU_FLAG)), None)

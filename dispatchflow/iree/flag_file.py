@@ -13,7 +13,7 @@ EXPECTED = "expected_output"
 FUNCTION = "function"
 PARAMETERS = "parameters"
 IGNORED = ("module", "device", "expected_f16_threshold", "expected_f32_threshold", "expected_f64_threshold")
-"""Ignored flags: a case itself decides which module runs, on which device, and how results compare."""
+"""Ignored flags: a case itself decides which module runs, where, and how results are compared."""
 TAKEN = (INPUT, EXPECTED, FUNCTION, PARAMETERS)
 
 _COMMENTS = ("#", "//")
@@ -21,17 +21,20 @@ _COMMENTS = ("#", "//")
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A flag, or a line that is no flag. `line` is the line's number in the file, from 1."""
+    """One line of a flag file: a flag, or a text that is not a flag. `line` is the line's number, from 1."""
 
     line: int
     name: str
-    """The name without dashes; empty if the line is no flag."""
+    """The flag's name without dashes; empty if the line is not a flag."""
     value: str
-    """The text after `=`; if the line is no flag, the line."""
+    """The text after `=`; the whole line if the line is not a flag."""
 
 
 def parse(text: str) -> list[Flag]:
-    """Return a file's flags in their order, without empty lines, comments and the flags in `IGNORED`."""
+    """Return the flags of a flag file in their order.
+
+    Empty lines, comments, and the flags in `IGNORED` are left out. A line that is neither a comment nor a flag becomes
+    a `Flag` without a name."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         written = line.strip()
@@ -48,8 +51,8 @@ def parse(text: str) -> list[Flag]:
 def tensor(value: str) -> str:
     """Convert the value of an `--input` flag to the spelling that specs use.
 
-    A type without a value means zeros: `4xf32` becomes `4xf32=0`. A tensor of rank 0, `f32=@x.bin`, becomes
-    `tensor<f32>=@x.bin`."""
+    A type without a value means zeros: `4xf32` becomes `4xf32=0`. The type of a tensor of rank 0 gets its full name:
+    `f32=@x.bin` becomes `tensor<f32>=@x.bin`."""
     kind, equals, rest = value.partition("=")
     if equals:
         return f"{_ranked(kind.strip())}={_plain(rest)}"
@@ -57,7 +60,9 @@ def tensor(value: str) -> str:
 
 
 def in_folder(value: str, folder: str) -> str:
-    """Put `folder` before the relative path after the `@` in `value`. Return any other value unchanged."""
+    """Put `folder` before the path that follows the `@` in `value`, if that path is relative.
+
+    A value without a relative path is returned unchanged."""
     before, at, path = value.partition("@")
     return f"{before}@{folder}/{path}" if at and not path.startswith("/") else value
 
@@ -67,5 +72,7 @@ def _ranked(kind: str) -> str:
 
 
 def _plain(numbers: str) -> str:
-    """Return numbers without brackets: `[1 2][3 4]` becomes `1 2 3 4`; a file, `@x.bin`, stays."""
+    """Return numbers without brackets: `[1 2][3 4]` becomes `1 2 3 4`.
+
+    A file such as `@x.bin` is returned unchanged."""
     return numbers if numbers.startswith("@") else " ".join(numbers.replace("[", " ").replace("]", " ").split())

@@ -1,4 +1,4 @@
-"""Parse the extra compiler flags that a spec may give, and label them in the names of cases."""
+"""Parse the extra compiler flags that a spec may give, and shorten them for the names of cases."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 
 _DEMOTION = "--iree-input-demote-f64-to-f32"
 FORMED = "--compile-from=flow"
-"""The flag for a module whose dispatches are already formed: only later phases run."""
+"""The flag for a module whose dispatches are already formed. Only the phases after `flow` then run."""
 _DEFAULTS = {_DEMOTION}
-"""Flags of the targets that a spec may also give. The spec's value then replaces the target's."""
+"""Flags that a target sets, but that a spec may give too. The spec's value then replaces the target's."""
 # Flags that each target sets. If a flag is given twice, the compiler silently takes the last.
 _OURS = {flag.split("=")[0] for target in TARGETS.values() for flag in target.flags} - _DEFAULTS
 _REFUSED = {
@@ -31,7 +31,9 @@ _HINT = 'for your own tuning spec or library, write tuning = {family = "tuning_s
 
 
 def parse(written: str) -> Flags:
-    """Split the text of a spec into flags: `--iree-opt-level=O2 --iree-opt-const-eval=false`.
+    """Split the text of a spec into flags.
+
+    An example of the text is `--iree-opt-level=O2 --iree-opt-const-eval=false`.
 
     Raises:
         ValueError: a word is not `--name` or `--name=value`, or the flag is not allowed; the message says why.
@@ -55,10 +57,11 @@ def parse(written: str) -> Flags:
 
 
 def of_meaning(flags: Flags) -> Flags:
-    """Return those of `flags` that must also be used when a module is compiled as a reference.
+    """Return those of a case's flags that the compile of its reference must have too.
 
-    They are the flags that change the module's results, and `FORMED`, the flag for a module whose dispatches are
-    already formed."""
+    The reference is the module that computes the expected results. The returned flags are those that change the
+    module's results, and `--compile-from=flow` (`FORMED`), the flag for a module whose dispatches are already formed.
+    """
     return tuple(flag for flag in flags if flag.partition("=")[0] in _DEFAULTS or flag == FORMED)
 
 
@@ -68,7 +71,9 @@ def with_formed(flags: Flags) -> Flags:
 
 
 def demotes(flags: Flags) -> bool:
-    """Return whether the flags replace f64 by f32, which also changes the types of the module's functions."""
+    """Return whether the flags make the compiler replace f64 by f32.
+
+    This replacement also changes the types of the module's functions."""
     given = [flag.partition("=") for flag in flags if flag.partition("=")[0] == _DEMOTION]
     return bool(given) and (not given[-1][1] or given[-1][2].lower() in ("true", "1"))
 
@@ -76,7 +81,7 @@ def demotes(flags: Flags) -> bool:
 def behind(own: Flags, flags: Flags) -> Flags:
     """Return all flags of a compile: `own` (the target's and the tuning's), then `flags` (the spec's).
 
-    If a target has a default for a flag in `flags`, the spec's flag replaces the default."""
+    If the spec gives a flag for which the target has a default, the spec's flag replaces the default."""
     replacing = {name: flag for flag in flags if (name := flag.partition("=")[0]) in _DEFAULTS}
     if not replacing:
         return own + flags
@@ -85,9 +90,9 @@ def behind(own: Flags, flags: Flags) -> Flags:
 
 
 def shared(own: Flags, flags: Flags) -> str | None:
-    """Return the first of `flags` with the same name as a flag in `own`; None if there is none.
+    """Return the first flag in `flags` that has the same name as a flag in `own`.
 
-    The compiler would silently take the second of two flags with the same name."""
+    Returns None if no name is in both. The compiler would silently take the second of two flags with the same name."""
     names = {flag.partition("=")[0] for flag in own}
     return next((flag for flag in flags if flag.partition("=")[0] in names), None)
 
@@ -98,9 +103,9 @@ def quoted(flags: Flags) -> str:
 
 
 def label(flags: Flags) -> str:
-    """Return the part of a case's name that stands for the flags, `+opt-level.O2`; empty for none.
+    """Return the part of a case's name that stands for the flags, such as `+opt-level.O2`.
 
-    Different flags have different labels."""
+    The part is empty if there are no flags. Different flags have different labels."""
     return "".join(f"+{_short(flag)}" for flag in flags)
 
 

@@ -27,7 +27,7 @@ class Instruction:
     text: str
     """The instruction, as objdump prints it."""
     share: float = 0.0
-    """The fraction of the function's samples that are at this instruction, from 0 to 1."""
+    """The fraction of the function's samples that were taken at this instruction, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,9 @@ class Annotated:
     instructions: tuple[Instruction, ...]
 
     def hottest(self, count: int) -> list[Instruction]:
-        """Return up to `count` instructions with samples, those with the most samples first."""
+        """Return the `count` instructions with the most samples, in descending order of samples.
+
+        Instructions without samples are left out."""
         found = sorted(self.instructions, key=lambda each: (-each.share, each.address))
         return [each for each in found[:count] if each.share]
 
@@ -59,7 +61,7 @@ def disassemble_argv(objdump: str, library: str) -> tuple[str, ...]:
 
 
 def annotated(text: str) -> Annotated | None:
-    """Parse the function that `perf annotate --stdio` printed; None if it has no samples."""
+    """Parse the function that `perf annotate --stdio` printed; None if the function has no samples."""
     if (header := _SAMPLES.search(text)) is None:
         return None
     found = [match for line in text.splitlines() if (match := _SAMPLED.fullmatch(line))]
@@ -95,7 +97,7 @@ def contains(code: Sequence[Instruction], wanted: Sequence[Instruction]) -> bool
     """Return whether `code` contains the function `wanted` as one contiguous sequence of instructions.
 
     Addresses in operands are not compared, because they depend on what else was linked. Jumps within the function are
-    compared relative to its beginning. Padding at its end is ignored."""
+    compared relative to the function's beginning. Padding at the function's end is ignored."""
     plain = _without_padding(wanted)
     if not plain:
         return False

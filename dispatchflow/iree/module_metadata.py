@@ -24,7 +24,9 @@ class ModuleMetadata:
 
     name: str
     functions: Mapping[str, Declaration]
-    """Function's name → types. Functions without a declaration, such as initializers, are left out."""
+    """Name of a function → types of its operands and results.
+
+    Functions without a declaration, such as initializers, are left out."""
     fenced: frozenset[str]
     """The names of asynchronous functions, which also take a fence to wait on and a fence to signal."""
 
@@ -46,5 +48,7 @@ def parse(text: str) -> ModuleMetadata:
 
 
 def _types(values: str) -> tuple[str, ...]:
-    """Return the types of `%input0: tensor<4x8xf32>, %input1: i32` in the runtime tools' spelling."""
+    """Return the types in a list of values, such as `%input0: tensor<4x8xf32>, %input1: i32`.
+
+    The types are spelled as IREE's runtime tools spell them."""
     return tuple(spelling(value.partition(":")[2]) for value in split(values)) if values else ()

@@ -1,7 +1,8 @@
-"""Rewrite printed MLIR so that equal modules are equal text, and a small change is a small difference.
+"""Rewrite printed MLIR without locations and numbering, so that equal modules have equal texts.
 
-A value is named after its operation and numbered per function: `%7 = linalg.matmul` becomes `%matmul.0`. An alias,
-`#map3`, is named by a digest of its attribute. Locations are left out."""
+A small change of a module then changes only a few lines. A value is named after its operation and numbered per
+function: `%7 = linalg.matmul` becomes `%matmul.0`. An alias such as `#map3` gets a digest of its attribute instead of
+its number."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from collections.abc import Iterator
 from dispatchflow.keys import digest_of
 
 _SCOPE = re.compile(r"\s*(?:\"?(?:[\w]+\.)+(?:func|initializer|export)\"?|\"func\.func\")\b")
-"""The beginning of a line that begins a new scope, in which the numbers of values start at 0."""
+"""A pattern for the first line of a scope, such as a function.
+
+The numbers of values start at 0 in each scope."""
 _DEFINITION = re.compile(r'\s*(%[\w$.:, %-]+?) = "?(?:[\w-]+\.)*([\w-]+)')
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|%[A-Za-z0-9_$.-]+|(?<![\w"])[#!][A-Za-z_][\w$.]*')
 """A token that may be renamed: a value, an alias, or an attribute or type of a dialect.
@@ -25,7 +28,9 @@ _LONG = re.compile(r'"0x([0-9A-Fa-f]{64,})"')
 
 
 def lines(text: str) -> list[str]:
-    """Return the lines of a module in normal form."""
+    """Return the lines of a printed module in normal form.
+
+    Locations are left out, and values and aliases get new names, so that equal modules have equal lines."""
     aliases: dict[str, str] = {}
     found: list[str] = []
     scope: list[str] = []
@@ -73,7 +78,7 @@ def _closing(line: str, opening: int) -> int | None:
 
 
 def _base(name: str) -> str:
-    """Return a name without the counter that makes it unique: `map3` and `map` are `map`."""
+    """Return a name without the counter that makes it unique: `map3` becomes `map`, and `map` stays `map`."""
     return _COUNTER.sub("", name) or "value"
 
 

@@ -1,4 +1,6 @@
-"""The parameters of a module: weights that it loads from files at run time, named by scope and key."""
+"""The parameters of a module: weights that it loads from files at run time.
+
+A weight is named by a scope and a key."""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 TOOL = "iree-dump-parameters"
 FORMATS = (".irpa", ".gguf", ".safetensors")
-"""The suffixes of the files that the runtime reads; the suffix decides the format."""
+"""The suffixes of the parameter files that the runtime reads. The suffix decides the format of a file."""
 
 _SCOPE = re.compile(r"// Parameter scope (?:`(.*)`|<global>) \(")
 _ENTRY = re.compile(r" *\S+ \| +\S+ \| +(\d+) \| `(.*)`")
@@ -29,7 +31,9 @@ _HINTS = (
 _NEAREST = 5
 
 _SAFETENSORS = {"F64": "f64", "F32": "f32", "F16": "f16", "BF16": "bf16", "I64": "i64", "I32": "i32", "I16": "i16"}
-"""A type of `.safetensors` → the MLIR type; those of 8 bits are left out: they may hold others."""
+"""Element type in a `.safetensors` file → the same type in MLIR.
+
+Types of 8 bits are left out, because a file may use them to store elements of another type."""
 
 
 class Entry(NamedTuple):
@@ -45,7 +49,7 @@ class Entry(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A weight that a module may load, with its MLIR type: `tensor<4x8xf32>`."""
+    """A weight that a module may load, with its MLIR type, such as `tensor<4x8xf32>`."""
 
     scope: str
     key: str
@@ -57,12 +61,16 @@ class Named(NamedTuple):
 
 
 def value(scope: str, name: str) -> str:
-    """Return the value of `--parameters=` for a file: `scope=name`, or `name` for the empty scope."""
+    """Return the value of the option `--parameters=` for the file `name`.
+
+    The value is `scope=name`, or `name` if the scope is empty."""
     return f"{scope}={name}" if scope else name
 
 
 def listing_argv(tool: str, parameters: Sequence[str]) -> tuple[str, ...]:
-    """Return a command line of `iree-dump-parameters` that lists the weights in files."""
+    """Return a command line of `iree-dump-parameters` that lists the weights in files.
+
+    Each of `parameters` names one file, as a value of the option `--parameters=`."""
     return (tool, *(f"--parameters={value}" for value in parameters))
 
 
@@ -78,14 +86,14 @@ def listed(text: str) -> list[Entry]:
 
 
 def named(text: str) -> list[Named]:
-    """Return the weights that a printed module names; a call may load all or some of them."""
+    """Return the weights that a printed module names. A call may load only some of them."""
     return [Named(match[1] or "", match[2], match[3]) for match in _NAMED.finditer(text)]
 
 
 def twice(entries: Sequence[Entry]) -> Entry | None:
-    """Return the first weight with the scope and key of an earlier one; None if there is none.
+    """Return the first weight that has the same scope and key as an earlier weight.
 
-    The runtime would silently take one of the two."""
+    Returns None if there is no such weight. The runtime would silently take one of the two weights."""
     seen: set[tuple[str, str]] = set()
     for entry in entries:
         if entry[:2] in seen:
@@ -95,7 +103,7 @@ def twice(entries: Sequence[Entry]) -> Entry | None:
 
 
 def hinted(reason: str) -> str:
-    """Return the runtime's message, with a hint if it says that a weight is missing or too small."""
+    """Return `reason`, a message of the runtime, with a hint if a weight is missing or too small."""
     for pattern, hint in _HINTS:
         if match := re.search(pattern, reason):
             scope = match[1] if match.re.groups else ""
@@ -104,9 +112,10 @@ def hinted(reason: str) -> str:
 
 
 def given_instead(reason: str, entries: Sequence[Entry]) -> str:
-    """Return a text to add to `reason`: the available scopes or weights that resemble the missing one.
+    """Return the available scopes or weights most similar to a missing one, as a text to add to `reason`.
 
-    `reason` says why a call failed. The text is empty if the cause is not a missing scope or weight."""
+    `reason` says why a call failed. `entries` are the available weights. The text is empty if the cause is not a
+    missing scope or weight."""
     import difflib  # only on the way to an error message
 
     if match := _MISSING_SCOPE.search(reason):
@@ -120,7 +129,9 @@ def given_instead(reason: str, entries: Sequence[Entry]) -> str:
 
 
 def safetensors_types(content: BinaryIO) -> dict[str, str]:
-    """Return weight's key → MLIR element type, from a file `.safetensors`; other types are left out."""
+    """Return a mapping from each weight's key to its MLIR element type, read from a `.safetensors` file.
+
+    Weights whose types are not in `_SAFETENSORS` are left out."""
     (size,) = struct.unpack("<Q", content.read(8))
     header = json.loads(content.read(size))
     types = {key: _SAFETENSORS.get(entry.get("dtype")) for key, entry in header.items()}
@@ -130,6 +141,6 @@ def safetensors_types(content: BinaryIO) -> dict[str, str]:
 def other_type(held: str | None, element: str) -> bool:
     """Return whether a weight's element type in its file certainly differs from its type in the module.
 
-    `held` is the type in the file, None if unknown. `element` is the type in the module. The result is False if `held`
-    is None, or if `element` is a type that is not compared, such as one of 8 bits."""
+    `held` is the type in the file, or None if that type is unknown. `element` is the type in the module. The result is
+    False if `held` is None, or if `element` is a type that is not compared, such as a type of 8 bits."""
     return held is not None and held != element and element in _SAFETENSORS.values()

@@ -16,7 +16,7 @@ _DRIVER = re.compile(
     r"|(?:Configure|Translate)TargetExecutableVariants|\w*LowerExecutableTarget|\w*LowerExecutableUsingTransformDialect"
     r"|AutoInputConversionPipeline|IterativeFixedPoint)(?:Pass)?"
 )
-"""Passes that only run other passes; their own time is left out."""
+"""A pattern for passes that only run other passes. The list of times leaves them out."""
 
 
 class PassTime(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class PassTime(msgspec.Struct, frozen=True):
 
     name: str
     duration_s: float
-    """Wall time of all executions, without the time of nested passes."""
+    """Wall time of all executions in s, without the time of the passes that are nested in this pass."""
     share: float
     """`duration_s` divided by the wall time of the whole compile, from 0 to 1."""
     executions: int
@@ -36,7 +36,7 @@ def parse(text: str) -> list[PassTime]:
     `text` is the compiler's stderr. Lines before and after the JSON are ignored.
 
     Raises:
-        ValueError: there is no JSON.
+        ValueError: `text` contains no JSON of times.
     """
     begin, end = f"\n{text}".find("\n[\n"), text.rfind("\n]")
     if begin < 0 or end < 0:

@@ -1,4 +1,4 @@
-"""Find the modules that the compiler dumps after each phase; list flags that dump more."""
+"""Find the files into which the compiler dumps the module after each phase; list flags for more dumps."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ FOLDER = "phases"
 """The directory into which the compiler dumps the module after each phase."""
 
 SOURCES = "sources"
-"""The directory into which the compiler dumps the module of each dispatch, before it generates code."""
+"""The directory into which the compiler dumps each dispatch's module, before it generates code."""
 
 PASSES = ("--mlir-print-ir-after-all",)
 """Flags that print the module after each pass.
 
-The order is fixed, because all targets have `--mlir-disable-threading`."""
+The modules are always printed in the same order, because the flags of all targets include `--mlir-disable-threading`.
+"""
 
 SHORT = ("--mlir-elide-elementsattrs-if-larger=64", "--mlir-elide-resource-strings-if-larger=64")
 """Flags that leave out long constants, which `PASSES` would print hundreds of times."""
 
 TIMING = ("--mlir-timing", "--mlir-timing-display=tree", "--mlir-output-format=json")
-"""Flags that print the time of each pass. In one thread the times add up to the time of the compile."""
+"""Flags that print the time of each pass.
+
+If the compiler has only one thread, the times add up to the time of the compile."""
 OUTPUTS = ("vm-asm", "vm-c")
 """Values of `--output-format=` with which the compiler prints the host program as text."""
 
@@ -38,9 +41,7 @@ class Phase:
     number: int
     """The phase's place in the order of the phases, from 1."""
     name: str
-    """The compiler's name of the phase: `flow`.
-
-    All names except `executable-…` are also values of `--compile-to=`."""
+    """The compiler's name of the phase, such as `flow`, which is also a value of `--compile-to=`."""
 
     @property
     def file(self) -> str:
@@ -64,15 +65,16 @@ def output_flags(kind: str) -> tuple[str, ...]:
 
 
 def functions(module: str) -> dict[str, int]:
-    """Return the line number of each function in a module's text, by the function's name."""
+    """Return a mapping from the name of each function in a module's text to the number of its line."""
     lines = enumerate(module.splitlines(), 1)
     return {match[1]: number for number, line in lines if (match := _FUNCTION.match(line))}
 
 
 def found(files: Iterable[str]) -> dict[Phase, str]:
-    """Return phase → file name, in the order of the phases. Files with unknown names are left out.
+    """Return a mapping from each phase to the name of the file with its dump, in the order of the phases.
 
-    Examples of names are `6.flow.mlir` and, beginning with the name of the compiler's input, `_stdin_.6.flow.mlir`."""
+    `files` are file names. Only names such as `6.flow.mlir` and `_stdin_.6.flow.mlir` count, where `_stdin_` is the
+    name of the compiler's input."""
     matches = {name: match for name in files if (match := _FILE.fullmatch(name))}
     return dict(sorted((Phase(int(match[1]), match[2]), name) for name, match in matches.items()))
 
@@ -80,7 +82,7 @@ def found(files: Iterable[str]) -> dict[Phase, str]:
 def named(word: str, known: Sequence[Phase], variable: str) -> Phase:
     """Return the phase that `word` names: `flow`, `6`, `6.flow` or `6.flow.mlir`.
 
-    `variable` is the command-line variable with this value, for the error message.
+    `variable` is the command-line variable whose value is `word`. The error message shows both.
 
     Raises:
         SpecError: there is no such phase; the error lists all phases.

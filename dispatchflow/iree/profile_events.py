@@ -14,7 +14,7 @@ import msgspec
 from dispatchflow.errors import ToolError
 
 SCHEMA: Final = 15
-"""The version of the export that IREE 3.12 and 3.13 write."""
+"""The schema version of the exports that IREE 3.12 and 3.13 write. Other versions are refused."""
 
 _NONE = 0xFFFFFFFF
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -26,9 +26,13 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
 
     submission: int
     command_buffer: int
-    """The runtime's number of the command buffer. A buffer that is executed again keeps its number."""
+    """The runtime's number of the command buffer that contains the dispatch.
+
+    A buffer that is executed again keeps its number."""
     command: int | None
-    """The command's index in the command buffer; None on `local-sync`, which executes commands in order."""
+    """The dispatch's index in the command buffer.
+
+    None on the device `local-sync`, which executes commands in order and reports no index."""
     export: str
     workgroups: tuple[int, int, int]
     start_ns: int
@@ -49,17 +53,17 @@ class QueueOperation(msgspec.Struct, frozen=True, gc=False):
     submission: int
     submitted_ns: int
     ready_ns: int
-    """The time at which the operation's dependencies were fulfilled, as known at its submission."""
+    """The time at which the operation's dependencies were fulfilled, as recorded at the submission."""
     start_ns: int | None
     """The time at which the execution began; None if only the submission is recorded."""
     end_ns: int | None
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """All events of one benchmark process."""
+    """All events in the profile of one process."""
 
     launches: tuple[Launch, ...]
-    """The executions of dispatches, in the order of submissions and of the commands in each."""
+    """The executions of dispatches, sorted by submission, command buffer and command."""
     operations: tuple[QueueOperation, ...]
     """The operations of all queues, in the order of submissions."""
     dropped: int
@@ -67,11 +71,11 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 class Repetition(msgspec.Struct, frozen=True):
-    """The calls of one repetition of the profiled benchmark."""
+    """One repetition of a profiled benchmark. In each repetition, a function is called several times."""
 
     calls: int
     total_ns: int
-    """Wall time of all calls of the repetition together."""
+    """Wall time in ns of all calls of the repetition together."""
 
 
 class _Benchmark(msgspec.Struct):
@@ -124,8 +128,8 @@ def parse(text: str | bytes) -> Profile:
     """Parse the lines that `iree-profile export` wrote.
 
     Raises:
-        ToolError: the text is no export, its version is not `SCHEMA`, it has several devices, or an event has no time
-            or no name.
+        ToolError: the text is not such an export, its version is not `SCHEMA`, the profile has several devices, an
+            event has no valid time, or a dispatch has no name.
     """
     try:
         records: list[_Record] = _DECODER.decode_lines(text)
@@ -161,7 +165,7 @@ def repetitions(text: str) -> tuple[Repetition, ...]:
     Records of aggregates, such as a median, are ignored.
 
     Raises:
-        ToolError: there is no repetition, or one has no time.
+        ToolError: `text` has no repetition, or a repetition has no time.
     """
     try:
         # Not strict: Google Benchmark does not escape control characters in a function's name.

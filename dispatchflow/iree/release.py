@@ -12,8 +12,8 @@ _NEWEST = (999, 0)
 class Release:
     """One compiler release, (major, minor), and how MLIR text and flags are written for it.
 
-    `Target.since` is the first release that knows a target. cases/known_failures.toml lists the cases that a release
-    fails to compile."""
+    Two other differences between releases are elsewhere. `Target.since` is the first release that knows a target.
+    cases/known_failures.toml lists the cases that a release fails to compile."""
 
     release: tuple[int, int] = _NEWEST
 
@@ -21,24 +21,26 @@ class Release:
     def has_cpu_lowering_config(self) -> bool:
         """Whether `#iree_cpu.lowering_config` exists and may give only some of the four tiling levels.
 
-        The attribute does not exist before 3.6, and 3.6 requires all four levels."""
+        Before 3.6, the attribute does not exist. In 3.6, it must give all four levels."""
         return self.release >= (3, 7)
 
     @property
     def generalizes_convolutions(self) -> bool:
         """Whether the compiler turns a named convolution into a generic op and drops its attributes.
 
-        Seen with 3.9 and 3.10."""
+        IREE 3.9 and 3.10 were seen to do this."""
         return self.release < (3, 11)
 
     def maps_of(self, op: str) -> bool:
-        """Return whether a named linalg op (`matmul`) accepts the `indexing_maps` of column-major operands."""
+        """Return whether a named linalg op, such as `matmul`, accepts `indexing_maps`.
+
+        With `indexing_maps`, the op can have column-major operands."""
         return self.release >= {"matmul": (3, 1), "batch_matmul": (3, 3)}.get(op, (0, 0))
 
     def packs(self, backend: str) -> bool:
         """Return whether the backend by default packs the operands of matrix products.
 
-        The packing takes additional dispatches. Packing was seen with 20241104 and 3.0 to 3.7."""
+        The packing takes additional dispatches. It was seen with IREE 20241104 and 3.0 to 3.7."""
         return backend in ("llvm-cpu", "vmvx") and self.release < (3, 8)
 
     @property
@@ -47,9 +49,9 @@ class Release:
         return self.release >= (3, 9)
 
     def cpu_pipeline(self, name: str) -> str:
-        """Return the MLIR spelling of a pipeline: `#iree_cpu.pipeline<DoubleTilingExpert>`.
+        """Return the MLIR spelling of a pipeline, such as `#iree_cpu.pipeline<DoubleTilingExpert>`.
 
-        Before 3.12, the spelling is `CPUDoubleTilingExpert`."""
+        Before 3.12, the spelling of this pipeline is `CPUDoubleTilingExpert`."""
         return f"#iree_cpu.pipeline<{name}>" if self.release >= (3, 12) else f"CPU{name}"
 
     @property
@@ -61,24 +63,24 @@ class Release:
     def reads_names(self) -> bool:
         """Whether the Python bindings can read the name in a location (`NameLoc`).
 
-        Such names mark the places of a program that launch a dispatch."""
+        dispatchflow marks the places of a program that launch a dispatch with such names."""
         return self.release >= (3, 12)
 
     @property
     def has_profiles(self) -> bool:
-        """Whether the runtime records profiles, and `iree-profile` reads them."""
+        """Whether the runtime can record profiles, which the tool `iree-profile` reads."""
         return self.release >= (3, 12)
 
     def reads_tuning_spec(self, backend: str) -> bool:
-        """Return whether the backend reads the file of `--iree-codegen-tuning-spec-path`.
+        """Return whether the backend reads the file that `--iree-codegen-tuning-spec-path` names.
 
-        Any other backend ignores the flag. Seen with 3.9 to 3.13."""
+        All other backends ignore the flag. This was seen with IREE 3.9 to 3.13."""
         return {"rocm": True, "llvm-cpu": self.release >= (3, 11), "cuda": self.release < (3, 11)}.get(backend, False)
 
     def flag(self, newest: str) -> str:
-        """Return this release's name of a flag, given its name in the newest release.
+        """Return this release's name of a flag. `newest` is the flag's name in the newest release.
 
-        Before 3.11, ROCm's flags are named after HIP."""
+        Before 3.11, ROCm's flags begin with `--iree-hip-`, not with `--iree-rocm-`."""
         return newest.replace("--iree-rocm-", "--iree-hip-") if self.release < (3, 11) else newest
 
     def __str__(self) -> str:
@@ -93,7 +95,8 @@ NEWEST = Release()
 def syntax_of(version: str) -> Release:
     """Return the release for a `version` that `iree-compile --version` printed: `3.12.0rc20260917`.
 
-    A date, `20241104.1068`, is older than 3.0. A version that is not a number counts as the newest release."""
+    A version that is a date, such as `20241104.1068`, is older than 3.0. A version that does not begin with a number
+    counts as the newest release."""
     match = re.match(r"(\d+)\.(\d+)", version)
     if match is None:
         return NEWEST

@@ -1,8 +1,8 @@
 """Emit a module that calls another module with cold operands: operands that are not in a cache.
 
-The emitted function takes a buffer with many copies of each cold operand. Each call uses the next copy. If the copies
-together are larger than a cache, the next copy is not in the cache. The emitted module has no dispatches, so it is the
-same for every target."""
+The emitted function takes, for each cold operand, a buffer with many copies of the operand. Each call uses the next
+copy. If the copies together are larger than a cache, the next copy is not in the cache. The emitted module contains no
+dispatches. Therefore its text does not depend on the target."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 MODULE = "dispatchflow_rotation"
 FILE = "rotation.vmfb"
-"""The file name of the compiled module in its working directory."""
+"""The name of the emitted module's compiled file in the directory where the benchmark tool runs."""
 
 _ALIGNMENT = 64
 _PART_OF_MEMORY = 4
@@ -42,15 +42,18 @@ class Operand:
 
 
 def copies(operands: Sequence[Operand], cache_bytes: int) -> int:
-    """Return how many copies of each cold operand are needed; at least 2.
+    """Return how many copies of each cold operand are needed: at least 2.
 
-    All copies of all cold operands together must be at least twice as large as the cache."""
+    A cold operand is one that must not be in a cache. The copies of all cold operands together must be at least twice
+    as large as the cache."""
     return max(2, -(-2 * cache_bytes // sum(operand.stride for operand in operands if operand.cold)))
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The measured function, and the number of copies of each operand that must not be in a cache."""
+    """The measured function, and the number of copies of each cold operand.
+
+    A cold operand is one that must not be in a cache. Therefore each call of the function uses another copy."""
 
     callee: str
     """The name of the module that contains the measured function."""
@@ -72,7 +75,7 @@ class Rotation:
 
     @property
     def declaration(self) -> str:
-        """The types of the function's arguments and results, as MLIR text: `(%arg0: …) -> (…)`."""
+        """The types of the measured function's arguments and results, as MLIR text: `(%arg0: …) -> (…)`."""
         arguments = ", ".join(f"%arg{i}: {operand.type}" for i, operand in enumerate(self.operands))
         return f"({arguments}) -> ({self._gives})"
 
@@ -83,9 +86,10 @@ class Rotation:
 
     @property
     def call(self) -> str:
-        """The ops that call the function and return its results.
+        """The MLIR ops that call the measured function and return its results.
 
-        `%cold0`, … are the current copies of the operands that must not be in a cache."""
+        The operands `%cold0`, `%cold1`, … of the call are the current copies of the operands that must not be in a
+        cache."""
         given = ", ".join(f"%cold{i}" if operand.cold else f"%arg{i}" for i, operand in enumerate(self.operands))
         takes = ", ".join(operand.type for operand in self.operands)
         names = ", ".join(f"%result{index}" for index in range(len(self.results)))
@@ -103,15 +107,16 @@ TURN = """\
     %next = arith.remui %after, %count : index
     util.global.store %next, @next : index
 """
-"""The ops that set `%this`, the index of the copy to use.
+"""The MLIR ops that set `%this`, the index of the copy that a call uses.
 
-`%step` must be 1, and `%count` the number of copies."""
+They also store the index for the next call. The function that contains these ops must define `%step` as 1, and `%count`
+as the number of copies."""
 
 
 def module(found: Rotation) -> str:
-    """Return the MLIR module that calls the measured function with the next copy of the inputs.
+    """Return the MLIR module that calls the measured function with the next copy of each cold operand.
 
-    Its public function has the name of the measured function."""
+    The module's public function has the same name as the measured function."""
     text = "".join(
         f"    %buffer{i} = hal.buffer_view.buffer<%arg{i} : {_VIEW}> : !hal.buffer\n"
         + next_copy(i, operand, f"%buffer{i}")
@@ -133,10 +138,10 @@ module @{MODULE} {{
 
 
 def next_copy(index: int, operand: Operand, buffer: str) -> str:
-    """Emit ops that define `%cold{index}`, a view of one of an operand's copies.
+    """Return MLIR ops that define `%cold{index}`, a view of one copy of an operand.
 
-    `buffer` is the SSA value with all copies. The function must define `%this`, the index of the copy, and `%encoding`,
-    the encoding of the view."""
+    `buffer` is the name of the SSA value that contains all copies. The function to which the ops are added must define
+    `%this`, the index of the copy, and `%encoding`, the encoding of the view."""
     sizes = operand.shape or ()
     constants = "".join(f"    %size{index}_{axis} = arith.constant {size} : index\n" for axis, size in enumerate(sizes))
     shape = ", ".join(f"%size{index}_{axis}" for axis in range(len(sizes)))
@@ -162,5 +167,5 @@ def _is_number(type: str) -> bool:
 
 
 def _number(type: str) -> str:
-    """Return the type in which the runtime passes a scalar."""
+    """Return the type in which IREE's runtime passes a scalar of the MLIR type `type`."""
     return {"index": "i64", "i1": "i32", "i8": "i32", "i16": "i32"}.get(type, type)

@@ -27,21 +27,23 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A compiler backend with its flags, and the runtime's driver that runs the code."""
+    """A compiler backend with its flags, and the driver of IREE's runtime that runs the compiled code."""
 
     name: str
     backend: str
     flags: tuple[str, ...]
     driver: str = LOCAL
-    """The runtime's driver: `LOCAL` for this CPU, or `vulkan`, `cuda`, `hip` or `metal`."""
+    """The driver of IREE's runtime: `LOCAL` for this CPU, or `vulkan`, `cuda`, `hip` or `metal`."""
     needs_host_cpu: bool = False
-    """Whether the flags get this machine's CPU name and features."""
+    """Whether flags with this machine's CPU name and CPU features are added to `flags`."""
     runtime_is_code: bool = False
-    """Whether executables call code of the runtime, whose digest is then part of the device's identity."""
+    """Whether executables call code of IREE's runtime.
+
+    If they do, the device's identity contains the runtime's digest."""
     gpu: Gpu | None = None
-    """The limits of the GPU; None if unknown."""
+    """The limits of the GPU. None for a CPU, and for a GPU whose limits are unknown."""
     since: tuple[int, int] = (0, 0)
-    """The first release that knows the target."""
+    """The first IREE release, (major, minor), that can compile for the target. (0, 0) means any release."""
 
     @property
     def has_threads(self) -> bool:
@@ -49,13 +51,13 @@ class Target:
         return self.driver == LOCAL
 
     def inexpressible(self, syntax: Release) -> str | None:
-        """Return why the release `syntax` does not know the target; None if it does."""
+        """Return why the IREE release `syntax` cannot compile for this target. Returns None if it can."""
         if syntax.release < self.since:
             return f"{syntax} does not know {self.name}; {_spelt(self.since)} is the first that does"
         return None
 
     def resolved_flags(self, host: HostCpu, syntax: Release) -> tuple[str, ...]:
-        """Return the target's compiler flags as the release `syntax` spells them.
+        """Return the target's compiler flags as the IREE release `syntax` spells them.
 
         If the target needs this machine's CPU (`needs_host_cpu`), flags with the name and features of `host` are added.
         """
@@ -69,10 +71,11 @@ class Target:
         )
 
     def not_on(self, architecture: str) -> str | None:
-        """Return why a GPU of this architecture cannot run the target's code; None if it can or if unknown.
+        """Return why a GPU of the given architecture cannot run the target's code.
 
-        CUDA code also runs on later architectures. AMD's code runs on one architecture only. A Vulkan target for a
-        given GPU is never run, because the driver does not report the GPU's architecture."""
+        Returns None if the GPU can run the code, or if this is not known. CUDA code also runs on later architectures.
+        AMD's code runs on one architecture only. Code for a particular Vulkan GPU is never run, because the Vulkan
+        driver does not report the GPU's architecture."""
         own = self.name.partition("-")[2]
         if own and self.driver == "vulkan":
             return f"{self.name} is only compiled: the driver does not report whether its GPU is {own}"
@@ -84,9 +87,9 @@ class Target:
         return None if architecture == own else f"the first GPU is {architecture}"
 
     def device(self, threads: int) -> str:
-        """Return the CPU device for a number of threads: `local-sync` for one thread, else `local-task`.
+        """Return the CPU device for a number of threads: `local-sync` for one thread, otherwise `local-task`.
 
-        The task system of `local-task` costs tens of µs per call."""
+        One thread does not need the task system of `local-task`, which costs tens of µs per call."""
         return "local-sync" if threads == 1 else "local-task"
 
 
@@ -96,18 +99,18 @@ def _spelt(release: tuple[int, int]) -> str:
 
 @dataclass(frozen=True)
 class Device:
-    """A device that runs modules or a library's calls."""
+    """The hardware that runs compiled modules, or calls of a library such as numpy."""
 
     uri: str
     threads: int
     cpus: tuple[int, ...]
-    """The numbers of the CPUs to which the workers are pinned; empty if they are not pinned."""
+    """The numbers of the CPUs to which the threads are pinned. Empty if the threads are not pinned."""
     identity: dict[str, Any]
     """The properties of the device that are part of cache keys."""
     absent: str | None = None
     """The reason why this machine has no such device; None if it has one."""
     architecture: str = ""
-    """The architecture of a GPU, `sm_90` or `gfx942`, if its driver reports it."""
+    """The architecture of a GPU, such as `sm_90` or `gfx942`. Empty if the driver does not report it."""
 
     @cached_property
     def digest(self) -> Key:
@@ -209,10 +212,10 @@ _OTHERS = re.compile(
 
 
 def named(name: str) -> Target | None:
-    """Return the target with this name; None if no target can have the name.
+    """Return the target with this name. Returns None if there is no such target.
 
-    A name that is not in `TARGETS` may be a backend and a CPU or GPU name, such as `cuda-sm_75`. Whether the compiler
-    knows this CPU or GPU is not checked."""
+    `TARGETS` lists the common targets. A backend with the name of another CPU or GPU, such as `cuda-sm_75`, is a target
+    too. Whether the compiler knows this CPU or GPU is not checked."""
     if name in TARGETS or name in HINTS or (match := _OTHERS.fullmatch(name)) is None:
         return TARGETS.get(name)
     backend, architecture = filter(None, match.groups())

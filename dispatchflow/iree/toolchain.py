@@ -14,9 +14,9 @@ class Toolchain:
     compiler: str
     """The path of iree-compile."""
     runtime: str
-    """The directory of iree-run-module and iree-benchmark-module."""
+    """The directory that contains iree-run-module and iree-benchmark-module."""
     version: str
-    """The version that the compiler prints, `3.13.0rc20261016`; `unknown` if it prints none."""
+    """The version that the compiler prints, such as `3.13.0rc20261016`. `unknown` if it prints none."""
     revision: str | None
     digest: Digest
     """Digest of the files that decide the compiler's output: its programs, linker and libraries.
@@ -26,9 +26,9 @@ class Toolchain:
     runtime_digest: Digest
     """Digest of the runtime's tools and of the libraries that they load."""
     dispatch_statistics: bool
-    """Whether the benchmark tool reports statistics of each dispatch, as it does from 3.13 on."""
+    """Whether iree-benchmark-module can report statistics of each dispatch. IREE 3.13 and later can."""
     size_bytes: int
-    """Total size of the files in both digests."""
+    """Total size of the files that `digest` and `runtime_digest` cover."""
 
     def tool(self, name: str) -> str:
         """Return the path of a runtime tool, such as `iree-run-module`."""

@@ -1,8 +1,9 @@
 """Read the zones (timed places of a program) from a .tracy file of Tracy 0.11.
 
-A file is a head (magic, compression, number n of streams) and compressed blocks, each preceded by its size. Block i
-belongs to stream i mod n. The content is a sequence of sections without an index. Therefore each section before the
-zones is read or skipped."""
+A file consists of a head and compressed blocks. The head contains magic bytes, the kind of compression, and the number
+n of compression streams. Each block is preceded by its size, and block i belongs to stream i mod n. The decompressed
+content is a sequence of sections. The zones come late in this sequence, and no index tells where. Therefore each
+section before the zones is read or skipped."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ _MAGIC, _CONTENT = b"tr\xfdP", b"tracy"
 _ZSTD = 1
 _VERSION_AT, _CONTENT_AT = len(_CONTENT), len(_CONTENT) + 3
 _BLOCK_BYTES = 1 << 20
-"""An upper bound on a block's size; Tracy cuts the content after each 64 KiB."""
+"""An upper bound on the size of a compressed block. Tracy begins a block after each 64 KiB of content."""
 UNNAMED = "?"
-"""The name of zones whose own name was not captured, because the program crashed."""
+"""The name of a zone whose own name is not in the file, for example because the program crashed."""
 
 _OPEN = -1
-"""The end time of a zone that had not ended."""
+"""The end time that the file has for a zone that was still running when the recording ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Zone:
     file: str | None
     line: int | None
     durations_ns: array[int]
-    """The time of each execution that ended, nested zones included."""
+    """The duration of each finished execution in ns, including the time in nested zones."""
 
     @property
     def count(self) -> int:
@@ -54,22 +55,22 @@ class Zone:
 
     @property
     def source(self) -> str | None:
-        """The place in the source, `net.mlir:12`; None if unknown."""
+        """The zone's place in the source, such as `net.mlir:12`. None if unknown."""
         return f"{self.file}:{self.line}" if self.file is not None else None
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The zones of a capture."""
+    """The zones that one run of a program recorded in a .tracy file."""
 
     version: tuple[int, int, int]
     program: str
     zones: tuple[Zone, ...]
-    """The zones of all threads, by total time, the longest first."""
+    """The zones of all threads, sorted by total time. The zone with the longest total time is the first."""
     recorded: int
-    """The number of executions, as the file itself counts them."""
+    """The total number of zone executions, as written in the file."""
     unfinished: int
-    """The number of executions that had not ended when the capture ended."""
+    """The number of zone executions that were still running when the recording ended."""
 
 
 def read(content: bytes) -> Trace:
@@ -196,7 +197,7 @@ class _Reader:
         return self._take(self._count()).decode("utf-8", "replace")
 
     def _head(self) -> str:
-        """Skip the sections about the machine and the frames; return the program's name."""
+        """Skip the sections about the machine and the frames, and return the name of the traced program."""
         self._skip(8 + 48 + 5 + 12 + 1)  # the queue's delay; the clock; the CPU; whether it waited for a capture
         self._text()
         program = self._text()
@@ -250,10 +251,11 @@ class _Reader:
             self._skip(12 * self._count())  # events
 
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Append each finished execution's duration in ns to `times`; return the number of unfinished ones.
+        """Append the durations of finished zone executions to `times`. Return how many are unfinished.
 
-        A key of `times` is (location, extra): the index of the zone's place in the source, and the index of its entry
-        in a table of zones' own names. The table has `extras` entries; an index beyond them becomes 0."""
+        A key of `times` is a pair of indices, and its value has durations in ns. The first index selects the zone's
+        place in the source. The second index selects the execution's own name in a table with `extras` entries. If the
+        second index is outside the table, it is replaced by 0."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)
@@ -264,9 +266,10 @@ class _Reader:
         return unfinished
 
     def _timeline(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Read the zones of one thread, as `_threads` does for all threads.
+        """Read the zone executions of one thread, and add them to `times` as `_threads` describes.
 
-        A zone's nested zones are stored between its begin and its end. Each time is relative to the previous time."""
+        The file stores nested zones between the begin and the end of the zone around them. Each time in the file is
+        relative to the time before it."""
         content, position = self._content, self._position
         begin, end = struct.Struct("<hqII"), struct.Struct("<q")
         (left,) = struct.unpack_from("<I", content, position)

@@ -21,13 +21,13 @@ class Vmfb:
     code_bytes: int
     """Total size of the executables in bytes."""
     problem: str | None
-    """The reason why the module cannot be run; None if it can."""
+    """The reason why the compiled module cannot be run. None if no problem was found."""
 
 
 def inspect(content: bytes) -> Vmfb:
-    """Compute the code digest of a vmfb and check that the module can be run.
+    """Compute a digest of the code in a vmfb, and check that the vmfb is complete enough to be run.
 
-    The digest covers all bytes, so that different code never has the same digest."""
+    The digest covers all files in the archive. Therefore a change in any part of the code changes the digest."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = {name: archive.read(name) for name in sorted(archive.namelist())}

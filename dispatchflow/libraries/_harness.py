@@ -1,10 +1,10 @@
-"""Run or time calls of a library such as numpy, as a script that does not import dispatchflow.
+"""Call a library such as numpy once, or time its calls, as a script that does not import dispatchflow.
 
-A single call writes the results as raw bytes. For a model, the types of the results are also printed as JSON. A
-block is a warm-up, then timed calls. The times of a block are printed in the format of IREE's benchmark tool.
+For a single call, the script writes the results to files as raw bytes. If a model was called, the script also prints
+the types of the results as JSON. To measure a block, the script calls the library for a while as a warm-up and then
+times further calls. It prints the mean time of a call in the JSON format of IREE's benchmark tool.
 
-The script sets the number of threads before it imports the library, because BLAS reads that number only once.
-"""
+The script sets the number of threads before it imports the library, because BLAS reads that number only once."""
 
 import argparse
 import contextlib
@@ -37,9 +37,9 @@ def _arguments():
 
 
 class Calls:
-    """The base class for libraries, such as numpy, whose calls are written in a Python file.
+    """The base class for libraries, such as numpy, that are called through a Python file.
 
-    The file's function `main` calls the library and returns one result."""
+    The function `main` in the file calls the library and returns one result."""
 
     def function(self, path, operands):
         names = {}
@@ -100,7 +100,7 @@ class Torch(Calls):
 class Onnxruntime:
     """The library onnxruntime, which runs a model file.
 
-    The model's inputs and outputs are bound to a session before the first call."""
+    The inputs and outputs of the model are bound to a session of onnxruntime before the first call."""
 
     def __init__(self, device, threads):
         import ml_dtypes  # noqa: F401 (registers the names of its types with numpy.dtype)
@@ -150,9 +150,9 @@ class Onnxruntime:
 
 @contextlib.contextmanager
 def _gathered(path):
-    """Yield the path of the model in a temporary copy of its folder without symbolic links.
+    """Copy the model's folder to a temporary folder, and yield the path of the model in the copy.
 
-    onnxruntime refuses weights that are links to another folder."""
+    The copy contains no symbolic links, because onnxruntime refuses weights that are links to another folder."""
     folder, model = os.path.split(path)
     with tempfile.TemporaryDirectory(dir=".") as place:
         for parent, _, names in os.walk(folder):

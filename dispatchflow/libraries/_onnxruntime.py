@@ -1,8 +1,7 @@
 """Compute a model's results with onnxruntime, as a script that does not import dispatchflow.
 
-Optimizations are off, because they may fuse or reorder the model's operations. The results are written as raw bytes.
-Their types are printed as JSON.
-"""
+Optimizations are off, because they may fuse or reorder the model's operations. The script writes the results to files
+as raw bytes, and prints the types of the results as JSON."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Build the command lines of `_harness.py`, which runs or times calls of a library such as numpy."""
+"""Build command lines of `_harness.py`, a script that runs or times calls of a library such as numpy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ _SCRIPT = Path(__file__).with_name("_harness.py")
 def call_argv(
     library: str, installed: Installed, program: str, device: Device, tensors: Sequence[TensorType], recipe: str
 ) -> tuple[str, ...]:
-    """Return the command line of `_harness.py` for calls of a library, without the last flags.
+    """Return the first part of a command line of `_harness.py`, which calls a library such as numpy.
 
-    For a single call, the caller appends an `--output=FILE` for each result. For a block, `block_argv` appends
-    flags. The working directory must contain `program`, the file to call. Input i must be in the file
-    `RECIPE_i.bin`, where RECIPE is the argument `recipe`."""
+    The caller completes the command line. For a single call, it appends an `--output=FILE` for each result. For timed
+    calls, it uses `block_argv`.
+
+    The script runs in a directory that contains the file `program`: a Python program or a model. The same directory
+    must contain input i in the file `RECIPE_i.bin`, where RECIPE is the value of the argument `recipe`."""
     return (
         sys.executable,
         "-I",  # ignores environment variables such as PYTHONPATH
@@ -39,12 +41,12 @@ def call_argv(
 
 
 def block_argv(call: Sequence[str], protocol: Protocol, iterations: int | None, sets: int | None) -> tuple[str, ...]:
-    """Return the command line of one block: repeated calls that are timed.
+    """Return the command line for one block, which is one process that times repeated calls of a library.
 
     Args:
         call: the result of `call_argv`.
-        iterations: the number of calls; None for as many calls as fit into about `protocol.block_s` seconds.
-        sets: the number of copies of the inputs, which the calls use in turn; None for one copy.
-    """
+        protocol: the duration of the warm-up and of the timed calls.
+        iterations: the number of calls. None stands for as many as fit into about `protocol.block_s` seconds.
+        sets: the number of copies of the inputs, which the calls use in turn. None stands for one copy."""
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
     return (*call, f"--warmup={protocol.warmup_s}", f"--length={length}", f"--sets={sets or 1}")

@@ -19,22 +19,23 @@ from dispatchflow.keys import Digest, key_of
 class Installed:
     version: str
     digest: Digest
-    """A digest that identifies the library's code. The function `library` computes the digest."""
+    """A digest that identifies the library's code. The function `library` describes what it covers."""
     folder: str = field(compare=False)
     """The directory in which Python finds the library."""
 
 
 @cache
 def library(name: str) -> Installed | None:
-    """Return the installed library `name`. None if the library is not installed.
+    """Return the installed library `name`. Returns None if the library is not installed.
 
-    The result's digest identifies the library's code, without reading gigabytes of shared libraries. The digest
-    covers:
+    The result contains a digest that identifies the library's code. To compute it, the function does not read the
+    shared libraries, which may have gigabytes. The digest covers:
 
     - the digests that the installer recorded for the shared libraries of the package and of its requirements;
-    - path, size and modification time of each BLAS in Python's and the system's directories, if no package has a
-      BLAS;
-    - path, size and modification time of the package's own shared libraries, if the installer recorded none."""
+    - if none of these is a BLAS: path, size and modification time of each BLAS in Python's and the system's
+      directories;
+    - if the installer recorded no digests for the package itself: path, size and modification time of its shared
+      libraries."""
     try:
         own = distribution(name)
     except PackageNotFoundError:
@@ -56,7 +57,7 @@ def library(name: str) -> Installed | None:
 
 
 def _shared_libraries(package: Distribution) -> tuple[str, ...]:
-    """Return `NAME DIGEST` of each shared library for which the installer recorded a digest."""
+    """Return a text `NAME DIGEST` for each shared library of which the installer recorded a digest."""
     lines = csv.reader((package.read_text("RECORD") or "").splitlines())
     return tuple(sorted(f"{line[0]} {line[1]}" for line in lines if re.search(r"\.so(\.|$)", line[0]) and line[1]))
 
@@ -69,7 +70,7 @@ _FOLDERS = (
         for folder in (f"lib/{os.uname().machine}-linux-gnu", "lib64", "lib")
     ),
 )
-"""The directories with shared libraries that belong to no Python package."""
+"""The directories that may contain a BLAS that was not installed with a Python package."""
 
 
 def _math_libraries() -> tuple[str, ...]:

@@ -1,8 +1,7 @@
 """The providers that compute a case: IREE, or a library such as numpy.
 
-For a library, a small Python program or a model file takes the place of the MLIR module. The program is made of the
-expression that `Operation.library_call` returns.
-"""
+A library does not run the case's MLIR module. It runs a small Python program or a model file instead. The Python
+program evaluates the expression that `Operation.library_call` returns."""
 
 from __future__ import annotations
 
@@ -22,38 +21,40 @@ if TYPE_CHECKING:
 IREE = "iree"
 
 HARNESS = 1
-"""The version of `_harness.py`. Raise it when the way in which a call is run or timed changes."""
+"""The version of `_harness.py`. Raise it when you change how the script runs or times a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
     """A library that computes operations or runs model files in place of IREE.
 
-    The fields from `imports` on are for operations only."""
+    The fields `imports`, `casts`, `whole` and `wide_sums` are used only if the library computes operations."""
 
     name: str
-    """The name in a spec. The package and the module to import have the same name."""
+    """The library's name in a spec, which is also the name of its package and of its Python module."""
     devices: Mapping[str, str] = field(hash=False)
-    """Driver of IREE's runtime → the library's name for the same device."""
+    """The library's names for devices, such as `cuda`, by IREE's driver for the same device."""
     install: str
     """The command that installs the library."""
     computes: Kind = Kind.OPERATIONS
     imports: str = ""
-    """The import statements with which a call's program begins."""
+    """The import statements at the beginning of the Python program that calls the library."""
     casts: str = ""
-    """A template of an expression that converts `{value}` to the type with the numpy name `{element}`."""
+    """A template of a Python expression that casts `{value}` to the type with the numpy name `{element}`."""
     whole: str = ""
-    """A template of an expression that copies `{value}`, perhaps a transposed view, to row-major memory."""
+    """A template of a Python expression that gives `{value}` in row-major memory.
+
+    The expression makes a copy if `{value}` is a transposed view."""
     wide_sums: bool = False
-    """Whether the library keeps sums of narrow floats in a wider type and rounds them once."""
+    """Whether the library adds narrow floats in a wider type and rounds each sum once."""
 
     def cast(self, value: str, element: ElementType) -> str:
         return self.casts.format(value=value, element=element.numpy_name)
 
     def operands(self, signature: Signature, count: int) -> list[str]:
-        """Return the expressions of the operands, `x0`, `x1`, …, cast to the accumulator's type.
+        """Return the Python expressions `x0`, `x1`, … of the operands, each cast to the accumulator's type.
 
-        There are no casts if `wide_sums` is true and the operands and the result all have the same float type."""
+        If `wide_sums` is true, and if the operands and the result all have the same float type, no casts are added."""
         names, elements = [f"x{i}" for i in range(count)], [*signature.operands, signature.accumulator]
         if self._native(signature):
             return names
@@ -64,7 +65,9 @@ class Library:
         ]
 
     def rounded(self, value: str, signature: Signature) -> str:
-        """Return the expression `value`, with a cast unless its value already has the result's type."""
+        """Return the Python expression `value`, cast to the result's type.
+
+        If the value of the expression already has this type, no cast is added."""
         done = self._native(signature) or signature.accumulator is signature.result
         return value if done else self.cast(f"({value})", signature.result)
 
@@ -107,7 +110,7 @@ PROVIDERS = (IREE, *LIBRARIES)
 
 
 def code(program: Digest, library: Library, installed: Installed) -> Digest:
-    """Return a digest of a call's program and of the library."""
+    """Return a digest that identifies the code of a call: its program, the library and `_harness.py`."""
     ingredients: dict[str, Ingredient] = {
         "call": program,
         "library": library.name,
@@ -121,8 +124,9 @@ def code(program: Digest, library: Library, installed: Installed) -> Digest:
 def device_of(library: Library, target: Target, device: Device, environment: Mapping[str, str]) -> Device:
     """Convert the description of a device for IREE to a description for `library`.
 
-    The URI becomes the library's name for the device, such as `cuda`. IREE's runtime is removed from the identity.
-    `LD_LIBRARY_PATH` is added, because it decides which shared libraries are loaded."""
+    The URI becomes the library's name for the device, such as `cuda`. From the properties that identify the device in
+    cache keys, IREE's runtime is removed. The variable `LD_LIBRARY_PATH` is added to these properties if it is set,
+    because it decides which shared libraries are loaded."""
     ours = {name: value for name, value in device.identity.items() if name not in ("uri", "runtime")}
     uri = library.devices[target.driver]
     return replace(device, uri=uri, identity={"uri": uri, **ours, **libraries(environment)})

@@ -1,1 +1,1 @@
-"""Measure the times of cases, how fast the machine is, and whether two runtimes are equally fast."""
+"""Measure the times of cases, the machine's speed, and whether two IREE runtimes are equally fast."""

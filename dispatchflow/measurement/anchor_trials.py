@@ -1,8 +1,11 @@
 """Measure the anchors in the rounds of a session, and record their times.
 
-Anchors are two kernels that never change. Their times show how fast the machine is. All projects of the user share a
-history of these times, and each project's store keeps a copy. If the copy has other anchors or other reference times,
-the store uses its copy and not the shared history."""
+Anchors are two kernels that never change. Their times show how fast the machine is. A session consists of the
+measurements of one run. A round measures each anchor and each case of a group once.
+
+The recorded times of the anchors are their history. All projects of the user share one history for each device, and the
+store of each project keeps a copy. If the copy has other anchors or other reference times than the shared history, this
+project uses only its copy."""
 
 from __future__ import annotations
 
@@ -34,24 +37,28 @@ class AnchorTrial(Trial):
 
 @dataclass
 class AnchorSet:
-    """The anchor kernels of one run, device and thread count. Their times show the machine's speed."""
+    """The anchor kernels that one run measures on one device with one number of threads.
+
+    Anchor kernels never change. Therefore their times show the machine's speed."""
 
     name: str
     """The name under which the history of the kernels' times is recorded."""
     records: Records
     facts: MachineFacts | None
-    """The user's records about the machine, with the shared history. None if only the copy is used."""
+    """The user's records about this machine, which contain the history that all projects share.
+
+    None if this project uses only its own copy of the history."""
     objects: Mapping[str, str]
-    """Anchor kernel → digest of its compiled module."""
+    """The digest of each anchor kernel's compiled module, by the kernel's name."""
     run: str
     trials: list[AnchorTrial]
     felt: Felt | None = None
-    """How strongly each case's time follows the anchors' times. None until the measurements are read."""
+    """How strongly each case's time follows the anchors' times. None before the first call of `moment`."""
 
     def failed(self, trial: Trial) -> None:
-        """Remove an anchor kernel that failed from this run.
+        """Remove an anchor kernel from this run, because its measurement failed.
 
-        If the failure is repeatable and no limit caused the failure, the store's history is emptied."""
+        If the failure is repeatable and was not caused by a limit, the history in this project's store is emptied."""
         # This runtime then cannot run a module that an older compiler built. The next session compiles the anchors
         # again, and begins a history that other projects do not share.
         if trial in self.trials:
@@ -61,21 +68,21 @@ class AnchorSet:
                 self.records.remember(self.name, History().json())
 
     def marks(self) -> dict[str, int]:
-        """Return anchor kernel → number of its benchmark processes so far in this run."""
+        """Return the number of benchmark processes so far in this run, by the name of the anchor kernel."""
         return {trial.label: len(trial.blocks_ns) for trial in self.trials}
 
     def moment(
         self, key: Key, since: dict[str, int], blocks_ns: Sequence[float]
     ) -> tuple[Moment, dict[str, list[float]]]:
-        """Return the machine's speed while a case was measured, and the anchors' times that show it.
+        """Return the machine's speed while a case was measured, and the anchors' times that show this speed.
 
         Args:
             key: the key of the case's measurement.
-            since: each anchor's number of blocks before the case was measured, from `marks`.
-            blocks_ns: the times of the case's blocks.
+            since: each anchor's number of benchmark processes before the case was measured, as `marks` returned it.
+            blocks_ns: the times of the case's benchmark processes.
 
         Returns:
-            The speed, and anchor → the times of its blocks after `since`, in ns.
+            The speed, and for each anchor the times in ns of its benchmark processes after those that `since` counts.
         """
         # A disturbed session, perhaps ten times slower than the others, would widen the intervals in the next 63: the
         # history keeps 64 sessions.
@@ -111,7 +118,9 @@ class AnchorSet:
 
 
 class Anchors:
-    """The anchor kernels of one run: a set for each number of CPU threads, and for each GPU target."""
+    """The anchor kernels of one run: one set for each number of CPU threads, and one for each GPU target.
+
+    Anchor kernels never change. Therefore their times show the machine's speed."""
 
     def __init__(
         self, store: Store, facts: MachineFacts, executor: StageExecutor, ceilings: Ceilings, run: str
@@ -121,9 +130,9 @@ class Anchors:
         self._places: dict[tuple[str, int], AnchorSet] = {}
 
     def of(self, target: Target, device: Device) -> AnchorSet:
-        """Return the anchor kernels for a device.
+        """Return the anchor kernels that show the speed of a device.
 
-        A library's device has the same anchors as IREE's device on the same processor."""
+        IREE and libraries such as numpy share the anchors of a processor."""
         at = self._ceilings.place(target, device)
         if at not in self._places:
             self._places[at] = self._anchor_set(target, device)
@@ -158,9 +167,10 @@ class Anchors:
     def _modules_and_history(
         self, name: str, kernels: Sequence[Kernel], target: Target
     ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
-        """Return anchor → digest of its module, and the machine's facts, which have the shared history.
+        """Return the digest of each anchor's compiled module, and the user's records about this machine.
 
-        The facts are None if the store uses only its own copy of the history."""
+        If a module is missing, all anchors are compiled. The returned records contain the history that all projects
+        share. They are None if this project uses only its own copy of the history."""
         records, facts = self._store.records, self._facts
         text, machines = records.remembered(name), History.of(facts.remembered(name))
         own = History.of(text)
@@ -192,7 +202,7 @@ class Anchors:
         return objects, facts if together else None
 
     def _is_available(self, digest: Digest) -> bool:
-        """Return whether the store has a module, or can copy the module from files that all projects share."""
+        """Return whether the store has a module, or could copy it from the files that all projects share."""
         try:
             self._store.checked(digest)
         except DamagedObject:

@@ -1,7 +1,7 @@
 """Compute how fast this machine was while a case was measured, and how much its speed varies.
 
-A session is the measurements of one run. The machine's speed differs by a few percent between sessions, because of
-clock rates and other users. Anchors are kernels that never change, so their times show the speed."""
+The measurements of one run are a session. The machine's speed differs by a few percent between sessions, because of
+clock rates and other users. Anchors are kernels that never change. Therefore their times show the machine's speed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from dispatchflow.timing.sensitivity import PRIOR, Sensitivity
 from dispatchflow.timing.statistics import CONFIDENCE, Z, median, student_quantile, summary
 
 KINDS = ("f32", "cache" + READ)
-"""The kinds of the two anchors: a kernel that computes, and a kernel that reads.
+"""The kinds of the two anchors: a kernel that computes, and a kernel that reads from a cache.
 
-The mean of the two times follows the times of cases better than either time."""
+The mean of the two anchors' times follows the times of cases better than the time of one anchor does."""
 
 PROTOCOL = Protocol("anchor", 1, warmup_s=0.02, block_s=0.03, blocks=1, span_s=0.0, budget_s=1.0)
 
 PRIOR_SESSION_SD = 0.02
-"""The standard deviation between sessions of the anchors' times, as a fraction of the time.
+"""The assumed standard deviation of the anchors' times between runs, as a fraction of the time.
 
-This prior weighs as much as `PRIOR_SESSIONS` sessions (docs/measurement.md)."""
+When the deviation is estimated from measured runs, this assumption weighs as much as `PRIOR_SESSIONS` runs
+(docs/measurement.md)."""
 
 PRIOR_SESSIONS = 4
 _KEPT_SESSIONS = 64
@@ -42,14 +43,16 @@ def chosen(kernels: Iterable[Kernel]) -> list[Kernel]:
 
 @dataclass(frozen=True)
 class History:
-    """The recorded times of the anchors, two kernels whose times show the speed of the machine."""
+    """The recorded times of the anchors.
+
+    Anchors are kernels that never change. Therefore their times show the machine's speed."""
 
     objects: Mapping[str, str] = field(default_factory=dict)
-    """Anchor kernel → digest of its compiled module. The module is the same for all toolchains."""
+    """The digest of each anchor kernel's compiled module. All toolchains use the same module."""
     reference_ns: Mapping[str, float] = field(default_factory=dict)
-    """Anchor kernel → its time in the machine's first run, in ns."""
+    """The time of each anchor kernel in the first run of the history, in ns."""
     sessions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Run → the time of each anchor kernel in the run, in ns."""
+    """The time of each anchor kernel in each run, in ns. The first key is the run, the second the kernel."""
 
     @staticmethod
     def of(text: str | None) -> History:
@@ -59,14 +62,14 @@ class History:
         return json.dumps(self.__dict__)
 
     def begins_as(self, other: History) -> bool:
-        """Return whether this history and `other` have the same modules and the same reference times."""
+        """Return whether this history and `other` have the same anchor modules and the same reference times."""
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
-        """Return a copy of the history with an entry for `run`: the median time of each anchor kernel.
+        """Return a copy of the history in which `run` has an entry: the median time of each anchor kernel.
 
-        `blocks` is anchor kernel → mean call times in ns in the run so far, one for each benchmark process. An earlier
-        entry of `run` is replaced."""
+        `blocks` has, for each anchor kernel, the times in ns that the benchmark processes of the run have measured so
+        far. An earlier entry of `run` is replaced."""
         found = {name: median(ns) for name, ns in blocks.items() if ns}
         if not found:
             return self
@@ -76,13 +79,17 @@ class History:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """The mean and the standard deviation of log(anchors' time / reference time) over all runs."""
+        """The mean and the standard deviation of log(anchors' time / reference time) over the recorded runs.
+
+        The standard deviation is pooled with `PRIOR_SESSION_SD`."""
         logs = [values for found in self.sessions.values() if (values := self._logs(found))]
         return _pooled([sum(values) / len(values) for values in logs], PRIOR_SESSION_SD)
 
     @property
     def prior(self) -> Sensitivity:
-        """The sensitivity assumed for a case without earlier runs."""
+        """The assumption about how strongly a case's time follows the anchors, before any case was measured.
+
+        The value is `PRIOR`, except that the standard deviation `case_sd` is estimated from this history."""
         # `case_sd` is estimated from the differences between the two anchors.
         logs = [values for found in self.sessions.values() if len(values := self._logs(found)) == len(KINDS)]
         return replace(PRIOR, case_sd=_pooled([(one - other) / sqrt(2) for one, other in logs], PRIOR.case_sd)[1])
@@ -91,16 +98,18 @@ class History:
         return [log(ns / self.reference_ns[name]) for name, ns in sorted(found.items()) if name in self.reference_ns]
 
     def factor(self, blocks: Mapping[str, Sequence[float]]) -> float | None:
-        """Return the geometric mean of the anchor kernels' times relative to the machine's first run.
+        """Return how long the anchor kernels took, relative to the first run of the history.
 
-        `blocks` is anchor kernel → mean call times in ns. The result is None without any such times."""
+        The result is the geometric mean of the kernels' ratios. It is None if no kernel has a time. `blocks` has, for
+        each anchor kernel, the times in ns that its benchmark processes measured."""
         logs = self._logs({name: median(ns) for name, ns in blocks.items() if ns})
         return exp(sum(logs) / len(logs)) if logs else None
 
     def moment(self, blocks: Mapping[str, Sequence[float]], felt: Sensitivity | None = None) -> Moment:
-        """Return the machine's speed while these times of the anchor kernels were measured.
+        """Return the machine's speed while the anchor kernels were measured.
 
-        `blocks` is anchor kernel → mean call times in ns. `felt` is the sensitivity of the case, by default `prior`."""
+        `blocks` has, for each anchor kernel, the times in ns that its benchmark processes measured. `felt` is how
+        strongly the time of the measured case follows the anchors' times. If `felt` is None, `prior` is used."""
         felt = felt or self.prior
         measured = {name: ns for name, ns in sorted(blocks.items()) if ns and name in self.reference_ns}
         medians = {name: median(ns) for name, ns in measured.items()}
@@ -136,7 +145,7 @@ def _pooled(values: Sequence[float], prior_sd: float) -> tuple[float, float]:
 
 
 def _median_sd(blocks_ns: Sequence[float]) -> float:
-    """Return the standard deviation of the median's logarithm."""
+    """Return the standard deviation of log(median of `blocks_ns`)."""
     half_width = summary(blocks_ns).log_half_width
     if half_width is not None:
         return half_width / Z
@@ -154,48 +163,50 @@ class Moment:
     session_sd: float
     """Standard deviation of log(time of the anchor kernels) between runs."""
     case_sd: float
-    """Standard deviation between runs of the part of log(case's time) that anchors do not explain."""
+    """The standard deviation between runs of log(case's time).
+
+    The part that the anchor kernels explain is not included."""
     sessions: int
     """The number of runs that `session_sd` is computed from."""
     factor: float | None = None
-    """The anchor kernels' times relative to the machine's first run. None if no anchor could run."""
+    """The anchor kernels' time relative to the machine's first run. None if no anchor kernel could run."""
     factor_sd: float | None = None
-    """Standard deviation of log(factor). None without a factor."""
+    """The standard deviation of log(factor). None if `factor` is None."""
     anchors_ns: Sequence[float] = ()
     reference_ns: Sequence[float] = ()
     sensitivity: float = PRIOR.mean
-    """The power of `factor` to which the case's time is proportional. The default is the prior's mean."""
+    """The exponent s in the model that the case's time is proportional to `factor`**s."""
     sensitivity_sd: float = PRIOR.sd
     freedom: float = PRIOR.freedom
     """Degrees of freedom of `sensitivity_sd` and `case_sd`."""
     unusual: float = 0.0
-    """The deviation of log(time of the anchor kernels) from its mean over the runs."""
+    """The deviation of this run's log(time of the anchor kernels) from the mean over all recorded runs."""
     case_unusual: float = 0.0
-    """The deviation of log(case's time) in this run that the anchor kernels do not explain."""
+    """The deviation of this run's log(case's time) from the time that the anchor kernels predict."""
 
     @property
     def between(self) -> float:
-        """Half-width of the 95 % interval of log(ratio of a case's times in two runs).
+        """The half-width of the 95 % interval of log(ratio of the case's times in two runs).
 
-        The noise within a run is left out."""
+        The interval does not include the noise within a run."""
         return self.later(0.0)
 
     @property
     def factor_half_width(self) -> float | None:
-        """Half-width of the 95 % interval of log(factor). None without a factor."""
+        """The half-width of the 95 % interval of log(factor). None if `factor` is None."""
         return None if self.factor_sd is None else Z * self.factor_sd
 
     @property
     def correction(self) -> float | None:
-        """The case's time, relative to its time at the speed of the machine's first run.
+        """The case's time, relative to its time at the speed that the machine had in its first run.
 
-        The value is `factor` to the power of `sensitivity`; None if `factor` is None."""
+        The value is `factor` to the power of `sensitivity`. It is None if `factor` is None."""
         return None if self.factor is None else exp(self.sensitivity * log(self.factor))
 
     def later(self, within: float) -> float:
-        """Return the half-width of the 95 % interval for the case's median in another run.
+        """Return the half-width of the 95 % interval in which the case's median in another run is expected.
 
-        `within` is the half-width for this run's median. The half-widths are those of log(time)."""
+        `within` is the half-width of the interval for this run's median. Both half-widths are those of log(time)."""
         apart = self.session_sd**2 + max(self.session_sd, abs(self.unusual)) ** 2
         felt = (self.sensitivity**2 + self.sensitivity_sd**2) * apart
         freedom = PRIOR_SESSIONS + max(0, self.sessions - 1)
@@ -204,8 +215,9 @@ class Moment:
     def later_anchored(self, within: float) -> float | None:
         """Return the half-width of the 95 % interval for the case's corrected median in another run.
 
-        A corrected median is a median divided by `correction`. `within` is as in `later`. Returns None without anchors,
-        or if the interval is not narrower than that of `later`."""
+        A corrected median is a median divided by `correction`. `within` is the half-width of the interval for this
+        run's median. Both half-widths are those of log(time). Returns None if no anchor kernel could run, or if the
+        interval is at least as wide as that of `later`."""
         # The sensitivity is uncertain, which widens the interval. The effect grows with the distance of the anchors'
         # times from those of the machine's first session. For the other session, this distance is assumed to be
         # `session_sd`.
@@ -219,15 +231,17 @@ class Moment:
 
     @property
     def _own(self) -> float:
-        """The larger of the case's usual deviation and the deviation in this session."""
+        """The larger of two deviations of log(case's time): the usual one, and the one in this run.
+
+        Both are deviations from the time that the anchor kernels predict."""
         return max(self.case_sd, abs(self.case_unusual))
 
     def _between(self, *parts: tuple[float, float]) -> float:
         """Return the half-width of the 95 % interval for log(time in this run / time in another run).
 
-        Each of `parts` is (variance, degrees of freedom) of one cause of a difference. The method adds one more cause:
-        the case's deviation in the other run, with the standard deviation `case_sd`. The sum's degrees of freedom
-        follow the formula of Welch and Satterthwaite."""
+        Each of `parts` is (variance, degrees of freedom) for one cause of a difference between the runs. The method
+        adds one more cause: the case's deviation in the other run, with the standard deviation `case_sd`. The degrees
+        of freedom of the total variance follow the formula of Welch and Satterthwaite."""
         every = [*parts, (self.case_sd**2, self.freedom)]
         variance = sum(part for part, _ in every)
         freedom = int(variance**2 / sum(part**2 / freedom for part, freedom in every))

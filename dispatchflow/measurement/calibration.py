@@ -1,7 +1,7 @@
 """Emit the calibration kernels: modules that only compute or only move data.
 
-Their fastest blocks give the ceilings of a device: its highest rates in flops and bytes per second. A case whose rate
-is above a ceiling is called `suspect`."""
+The fastest measurements of these kernels give a device's ceilings, which are its highest rates in flops and bytes per
+second. A case whose rate is clearly above a ceiling is called `suspect`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from dispatchflow.iree.targets import Target
 from dispatchflow.mlir.types import ElementType, Signature, TensorType
 
 MARGIN = 1.1
-"""A rate above ceiling × `MARGIN` is suspect. Clocks differ by some percent between processes."""
+"""The tolerance for rates above a ceiling: a rate above ceiling × `MARGIN` is suspect.
+
+A tolerance is needed, because clock rates differ by some percent between processes."""
 
 # Type → the CPU features that have wide dot products of it. Their rates exceed the ceiling of f32 multiply-adds.
 _WIDE = {
@@ -22,15 +24,15 @@ _WIDE = {
 
 
 _CACHED = (2**17, 2**16, 2**18)
-"""The sizes of arrays that stay in the caches, in elements of 4 bytes.
+"""The sizes of arrays that stay in a CPU's caches, in elements of 4 bytes.
 
-Only the first size is used unless a rate is suspect."""
+The first size is always used. The other sizes are used only if a rate is suspect."""
 ENOUGH_NS = 2e7
-"""The time of a call in ns from which the launch overhead is negligible."""
+"""The time in ns above which a call is so long that its launch overhead is negligible."""
 _GPU_SIZES = (2**17, 2**20, 2**24)
-"""The sizes of arrays for multiply-adds, in elements.
+"""The sizes of the arrays on which a GPU computes multiply-adds, in elements.
 
-Large GPUs are 10⁵ times as fast as software rasterizers."""
+Several sizes are needed, because large GPUs are 10⁵ times as fast as software rasterizers."""
 _GPU_CACHED = (2**22, 2**20, 2**24)
 _GPU_CACHE_BYTES = 2**28
 """The largest last-level cache of a GPU in 2025 (AMD MI300X). Drivers do not report the size."""
@@ -40,25 +42,27 @@ READ = "_read"
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A module that is run to measure one ceiling of a device."""
+    """A module that is run to measure one ceiling (highest rate) of a device."""
 
     name: str
     kind: str
-    """The measured ceiling: `f32`, `f64`, `cache`, `cache_read`, `memory` or `memory_read`."""
+    """The ceiling that is measured: `f32`, `f64`, `cache`, `cache_read`, `memory` or `memory_read`."""
     module: str
-    """The MLIR text."""
+    """The MLIR text of the module."""
     input: TensorType
     work: int
     """The flops of one call, or the bytes that one call moves."""
     spare: bool = False
     """Whether the kernel is measured only when a rate is suspect."""
     growth: int = 0
-    """The number of smaller kernels of this kind. If one takes `ENOUGH_NS`, this kernel is skipped."""
+    """The number of smaller kernels of the same kind, which are measured first.
+
+    If one of them takes more than `ENOUGH_NS`, this kernel is skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """The properties of a CPU or GPU that decide which kernels measure its ceilings."""
+    """The properties of a CPU or GPU that decide which kernels measure its ceilings (highest rates)."""
 
     register_bytes: int | None
     """The size of a vector register. None if each lane is a thread, as on a GPU."""
@@ -69,9 +73,10 @@ class Processor:
 
 
 def processor(target: Target, cpu_flags: str, cache_bytes: int | None) -> Processor:
-    """Return the processor of a target.
+    """Return the properties of the processor that runs the target's code.
 
-    `cpu_flags` and `cache_bytes` are those of this machine's CPU."""
+    `cpu_flags` and `cache_bytes` are the feature flags and the last-level cache of this machine's CPU. They are ignored
+    if the target is a GPU."""
     if target.has_threads:
         flags = set(cpu_flags.split())
         wide = frozenset(element for element, names in _WIDE.items() if flags.intersection(names))
@@ -82,9 +87,10 @@ def processor(target: Target, cpu_flags: str, cache_bytes: int | None) -> Proces
 
 
 def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
-    """Return the kernels for a processor: some compute in f32 or f64, others read or copy arrays.
+    """Return the calibration kernels for a processor.
 
-    Kernels that measure the memory, and not the caches, are included only if `memory_bytes` is large enough."""
+    Some compute in f32 or f64, others read or copy arrays. Kernels with arrays that are too large for the caches are
+    included only if the size of the last-level cache is known and the arrays take at most an eighth of the memory."""
     if (register := processor.register_bytes) is not None:
         found, sizes = [_compute(ElementType.F32, register * 2), _compute(ElementType.F64, register)], _CACHED
     else:
@@ -98,9 +104,10 @@ def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
 
 
 def compute_kind(signature: Signature | None, processor: Processor) -> str | None:
-    """Return the kind of kernel, `f32` or `f64`, whose rate limits arithmetic on these types.
+    """Return the kind of kernel, `f32` or `f64`, whose rate limits arithmetic on the types of `signature`.
 
-    Returns None for integers, and for operand types in `processor.faster`."""
+    Returns None if there is no such kernel: without a signature, for integers, and for operand types in
+    `processor.faster`."""
     if signature is None or not signature.accumulator.is_float or processor.faster.intersection(signature.operands):
         return None
     return "f64" if signature.accumulator is ElementType.F64 else "f32"
@@ -112,7 +119,7 @@ def traffic_kind(working_set_bytes: int, cache_bytes: int | None) -> str:
 
 
 def _compute(element: ElementType, vector: int) -> Kernel:
-    """Return a kernel with a chain of multiply-adds on every element."""
+    """Return a kernel for CPUs, with a chain of multiply-adds on every element."""
     # `vector` elements fill eight registers, whose chains are independent: eight chains keep two units with a latency
     # of four cycles busy. On Zen 3, eight registers reached 92 GFLOP/s of f32, and sixteen reached 58.
     steps, size = 128, 2**20
@@ -133,7 +140,9 @@ def _compute(element: ElementType, vector: int) -> Kernel:
 
 
 def _independent(element: ElementType, growth: int) -> Kernel:
-    """Return a kernel for GPUs, with eight chains of multiply-adds on every element."""
+    """Return a kernel for GPUs, with eight chains of multiply-adds on every element.
+
+    `growth` is the index in `_GPU_SIZES` of the number of elements."""
     # Lanes are threads here, and the chains give each thread enough independent work.
     chains, steps, size = 8, 64, _GPU_SIZES[growth]
     lines = []
@@ -205,27 +214,27 @@ ins(%arg0 : {t}) outs(%empty : {t}) {{
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The element types and the traffic of a call, which determine the ceilings of its rates."""
+    """The element types and the memory traffic of a call, which determine the ceilings of its rates."""
 
     signature: Signature | None
-    """The element types. None if there is no arithmetic, or no kernel measures the types."""
+    """The element types. None if there is no arithmetic, or if no calibration kernel measures these types."""
     traffic_bytes: int
     read_bytes: int
     """The part of `traffic_bytes` that is read."""
     cold: bool = False
-    """Whether inputs are read from memory although the caches could hold them."""
+    """Whether the inputs are read from memory even if they are small enough for the caches."""
 
     def kinds(self, processor: Processor) -> tuple[str, ...]:
-        """Return the kinds of calibration kernels from whose rates this work's ceilings are computed."""
+        """Return the kinds of the calibration kernels whose rates limit this work."""
         compute = compute_kind(self.signature, processor)
         level = "memory" if self.cold else traffic_kind(self.traffic_bytes, processor.cache_bytes)
         return (*([compute] if compute else []), level, level + READ)
 
 
 def ceilings(rates: Mapping[str, float], work: Work, processor: Processor) -> tuple[float | None, float | None]:
-    """Return the rates that this work cannot exceed: (flops per s, bytes per s), each None if unknown.
+    """Return the rates that this work cannot exceed: (flops per s, bytes per s). An unknown rate is None.
 
-    `rates` maps each kind of kernel to its highest rate."""
+    `rates` has the highest measured rate for each kind of calibration kernel."""
     # No mixture of reads and writes is faster than the faster of two kernels: one that reads, and one that reads and
     # writes. Cold work reads its inputs from memory, but may write into a cache. Therefore only its reads are limited.
     *compute, level, reading = work.kinds(processor)

@@ -1,4 +1,4 @@
-"""Measure kernels that only compute or only move data, and record their highest rates.
+"""Measure calibration kernels, which only compute or only move data, and record their highest rates.
 
 Such a rate is a ceiling: no case that is limited in the same way can be faster."""
 
@@ -46,7 +46,9 @@ def _calibrated(target: Target) -> Target:
 
 
 def work_of(case: Case) -> Work | None:
-    """Return the element types and traffic of a case; None if unknown, as for a user's module."""
+    """Return the element types and memory traffic of a case.
+
+    Returns None if they are unknown, for example for a user's own module."""
     program = case.operation
     if not isinstance(program, Operation) or (moved_bytes := traffic_bytes(program)) is None:
         return None
@@ -54,7 +56,9 @@ def work_of(case: Case) -> Work | None:
 
 
 def work_of_site(site: Site) -> Work | None:
-    """Return the element types and traffic of one execution of a site; None if the traffic is unknown."""
+    """Return the element types and memory traffic of one launch of a dispatch at `site`.
+
+    Returns None if the traffic is unknown."""
     if site.traffic_bytes is None:
         return None
     found = [element for name in site.elements if (element := ELEMENT_TYPES.get(name)) and element.is_float]
@@ -65,7 +69,7 @@ def work_of_site(site: Site) -> Work | None:
 
 
 def _highest(text: str | None, rates: Mapping[str, float]) -> dict[str, float]:
-    """Return for each kind the higher of the rate in `rates` and the rate recorded in `text`."""
+    """Return, for each kind of kernel, the higher of its rate in `rates` and its rate in the JSON `text`."""
     known: dict[str, float] = json.loads(text or "{}")
     return known | {kind: max(rate, known.get(kind, 0.0)) for kind, rate in rates.items()}
 
@@ -75,7 +79,7 @@ def _highest_json(text: str | None, rates: Mapping[str, float]) -> str:
 
 
 class Ceilings:
-    """The highest rates that any project of this user has recorded on this machine."""
+    """The ceilings of this machine: the highest rates that any project of this user has recorded."""
 
     def __init__(self, store: Store, facts: MachineFacts, toolchain: Toolchain, executor: StageExecutor) -> None:
         self._store, self._facts, self._toolchain, self._executor = store, facts, toolchain, executor
@@ -84,13 +88,16 @@ class Ceilings:
         self._processors: dict[str, Processor] = {}
 
     def of(self, case: Case, device: Device) -> tuple[float | None, float | None]:
-        """Return the highest rates for a case: (flops per s, bytes per s), each None if unknown."""
+        """Return the rates that a case cannot exceed: (flops per s, bytes per s). An unknown rate is None."""
         return self._of(work_of(case), case.target, device)
 
     def of_sites(
         self, program: Program, target: Target, device: Device
     ) -> dict[int, tuple[float | None, float | None]]:
-        """Return site's number → highest rates for the site: (flops per s, bytes per s), each None if unknown."""
+        """Return the rates that each site cannot exceed, by the number of the site.
+
+        A site is a place in the program that launches a dispatch. The rates are (flops per s, bytes per s). An unknown
+        rate is None."""
         return {site.number: self._of(work_of_site(site), target, device) for site in program.sites}
 
     def _of(self, work: Work | None, target: Target, device: Device) -> tuple[float | None, float | None]:
@@ -104,12 +111,12 @@ class Ceilings:
         return work.kinds(self._processor(case.target)) if work else ()
 
     def kinds_of_sites(self, sites: Iterable[Site], target: Target) -> tuple[str, ...]:
-        """Return the kinds of the calibration kernels whose rates limit `sites`."""
+        """Return the kinds of the calibration kernels whose rates limit the dispatches at `sites`."""
         processor = self._processor(target)
         return tuple(kind for site in sites if (work := work_of_site(site)) for kind in work.kinds(processor))
 
     def compilations(self, target: Target) -> list[Action]:
-        """Return the actions that compile all calibration kernels for a target."""
+        """Return the actions (steps of the work) that compile the calibration kernels for a target."""
         flags = self._flags(target)
         return [
             self._executor.resolver.compilation(digest_of(kernel.module.encode()), flags)
@@ -142,11 +149,13 @@ class Ceilings:
 
     @staticmethod
     def place(target: Target, device: Device) -> tuple[str, int]:
-        """Return a key that is equal for targets and devices with the same ceilings."""
+        """Return a pair that identifies the ceilings of a target and a device.
+
+        Targets and devices with the same ceilings give equal pairs."""
         return _calibrated(target).name, device.threads
 
     def _rates(self, target: Target, device: Device) -> dict[str, float]:
-        """Return the highest rates that are recorded for exactly the device's number of threads."""
+        """Return the highest rates that were recorded with exactly the device's number of threads."""
         if (place := self.place(target, device)) not in self._known:
             name = self.name(target, device)
             own, everyones = self._store.records.remembered(name), self._facts.remembered(name)
@@ -154,7 +163,7 @@ class Ceilings:
         return self._known[place]
 
     def _highest_rates(self, target: Target, device: Device) -> dict[str, float]:
-        """Return the highest rates recorded with the device's number of threads or fewer."""
+        """Return the highest rates that were recorded with at most the device's number of threads."""
         # More threads are no slower.
         if (place := self.place(target, device)) not in self._reached:
             most = dict(self._rates(target, device))
@@ -169,26 +178,29 @@ class Ceilings:
         return [replace(device, threads=n) for n in range(1, device.threads if target.has_threads else 1)]
 
     def copy_to_store(self, target: Target, device: Device) -> None:
-        """Copy the user's highest rates into this project's store.
+        """Copy the highest rates of all the user's projects into the store of this project.
 
-        The store's rows then keep their ceilings if the user's cache directory is lost."""
+        The user's cache directory, which has these rates, may be lost. The rows of this project then keep their
+        ceilings."""
         for one in (device, *self._with_fewer_threads(target, device)):
             name, rates = self.name(target, one), self._rates(target, one)
             if rates != json.loads(self._store.records.remembered(name) or "{}"):
                 self._store.records.revise(name, partial(_highest_json, rates=rates))
 
     def missing(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
-        """Return those of `kinds` for which the target has a kernel, but no rate is recorded."""
+        """Return the kinds of calibration kernels in `kinds` that must still be measured.
+
+        These are the kinds for which the target has a kernel and no rate is recorded."""
         known = {kernel.kind for kernel in self.kernels(target)} - set(self._rates(target, device))
         return [kind for kind in dict.fromkeys(kinds) if kind in known]
 
     def calibrate(
         self, target: Target, device: Device, session: Session, kinds: Collection[str], spare: bool = False
     ) -> None:
-        """Measure the kernels of these kinds, and record the highest rates.
+        """Measure the calibration kernels of the given kinds, and record the highest rates.
 
-        The ceiling of a kernel that does not compile or run stays unknown. With `spare`, kernels whose `Kernel.spare`
-        is true are measured too."""
+        Kernels whose field `spare` is true are measured only if the argument `spare` is true. A kernel that does not
+        compile or run adds no rate."""
         device = self.calibrated(target, device)
         wanted = [kernel for kernel in self.kernels(target) if kernel.kind in kinds and spare >= kernel.spare]
         rates, enough = dict[str, float](), set[str]()
@@ -205,14 +217,19 @@ class Ceilings:
         self._reached.clear()
 
     def _remember(self, name: str, rates: Mapping[str, float]) -> dict[str, float]:
-        """Record and return the highest rates, including those that another run recorded meanwhile."""
+        """Record `rates` under `name` where they are higher than the recorded rates. Return the highest rates.
+
+        The result includes rates that another run recorded meanwhile."""
         raised = partial(_highest_json, rates=rates)
         everyones = json.loads(self._facts.revise(name, raised) or "{}")
         return _highest(self._store.records.revise(name, raised), everyones)
 
     @staticmethod
     def calibrated(target: Target, device: Device) -> Device:
-        """Return the device on which the calibration kernels run: for a CPU, the device of llvm-cpu."""
+        """Return the device on which the calibration kernels run.
+
+        For a CPU, this is the device that runs the code of the target llvm-cpu, with the same threads and CPUs as
+        `device`."""
         if not target.has_threads:
             return device
         return Device(TARGETS["llvm-cpu"].device(device.threads), device.threads, device.cpus, device.identity)

@@ -1,7 +1,7 @@
 """Choose and measure controls: unchanged cases that show whether two runtimes are equally fast.
 
-Each control is measured with each runtime, in the same rounds. Without the old runtime, its recorded blocks are used.
-"""
+The controls are measured alternately with the old and the new runtime. If the old runtime is no longer available, the
+times that an earlier run recorded with it are used."""
 
 from __future__ import annotations
 
@@ -40,23 +40,24 @@ from dispatchflow.tools.toolchain import runtime_of
 
 _PATIENCE_S = 0.2
 _FAILURES = 2
-"""The number of attempts at a block."""
+"""The number of attempts to run a block (one benchmark process)."""
 
 
 def questions(
     reused: Iterable[CaseState], judged: Callable[[Measurement, Device], Judgement | None], block_s: float, run: str
 ) -> list[tuple[list[CaseState], list[CaseState]]]:
-    """Group cases by old runtime and device; return the groups that need a new judgement.
+    """Find the groups of cases that need a new judgement, and choose the controls of each group.
 
-    A judgement says whether the old and the new runtime are equally fast. Each group is returned as (cases, controls).
-    Controls are the few cases of the group to measure for the judgement.
+    A judgement says whether an old and the new runtime are equally fast on a device. A group has all cases whose reused
+    measurements were made with the same old runtime on the same device. Controls are the few cases of a group that are
+    measured for its judgement. Each item of the result is (cases of a group, controls).
 
     Args:
-        reused: cases that reuse a measurement of another runtime, the old one.
-        judged: returns the recorded judgement on a measurement's runtime and a device; None if there is none.
+        reused: the cases that reuse a measurement made with another runtime, called the old one.
+        judged: returns the recorded judgement on the runtime of a measurement and on a device. It returns None if no
+            judgement is recorded.
         block_s: the length of one benchmark process, in seconds.
-        run: the name of this run. If another run's judgement is `unknown`, the group is judged again.
-    """
+        run: the name of this run. If another run's judgement is `unknown`, the group is judged again."""
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)
@@ -76,9 +77,10 @@ def reused_measurement(chain: CaseState) -> Measurement:
 
 
 def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
-    """Choose up to three controls: the cases with the shortest, the middle and the longest call.
+    """Choose up to three cases as controls, which are measured to compare the speed of two runtimes.
 
-    A case whose call takes longer than `block_s` is chosen only if all calls take longer. Then there is one control."""
+    The controls are the cases with the shortest, the middle and the longest call among all calls of at most `block_s`
+    seconds. If all calls are longer, the only control is the case with the shortest call."""
     medians: dict[str, tuple[float, CaseState]] = {}
     for chain in chains:
         if (taken := reused_measurement(chain)).blocks_ns:
@@ -90,9 +92,10 @@ def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
 
 @dataclass
 class _Sides:
-    """The blocks of one control with the old and with the new runtime, one block for each round.
+    """The times of one control with the old and with the new runtime.
 
-    A control is a case whose times show whether two runtimes are equally fast."""
+    A control is a case whose times show whether two runtimes are equally fast. Each round adds at most one time to
+    `old_ns` and one to `new_ns`."""
 
     case: str
     trial: Trial
@@ -112,7 +115,9 @@ class _Sides:
 
     @property
     def plainly_moved(self) -> bool:
-        """Whether the new runtime fails, or is faster or slower at the confidence `FIRST_CONFIDENCE`."""
+        """Whether the case fails with the new runtime, or is clearly faster or slower than with the old one.
+
+        A difference is clear if its confidence is at least `FIRST_CONFIDENCE`."""
         if "new" in self.failures:
             return True
         enough = self.together and len(self.new_ns) > 0
@@ -126,7 +131,7 @@ class _Sides:
 
 
 class Say(Protocol):
-    """Print a line; with `seldom`, only if nothing was printed for a long time."""
+    """Print a line. If `seldom` is true, print the line only if nothing was printed for a long time."""
 
     def __call__(self, line: str, seldom: bool = False) -> None: ...
 
@@ -134,7 +139,7 @@ class Say(Protocol):
 class Controls:
     """Decides whether two runtimes are equally fast, by measuring a few cases, called controls.
 
-    `trial_of` returns the trial of a case, or None if the case's code or inputs cannot be created."""
+    `trial_of` prepares the measurement of a case. It returns None if the case's code or inputs cannot be created."""
 
     def __init__(
         self, executor: StageExecutor, bench: BlockRunner, trial_of: Callable[[Case], Trial | None], say: Say
@@ -143,9 +148,10 @@ class Controls:
         self._store, self._resolver, self._run = executor.store, executor.resolver, executor.run
 
     def judge(self, reused: Iterable[CaseState]) -> list[Case]:
-        """Return the cases whose reused measurements do not count, because the runtimes differ.
+        """Return the cases whose reused measurements are not valid, because the two runtimes differ in speed.
 
-        Missing judgements are made first. If another run is judging the same runtimes, the method waits for that
+        A judgement says whether the old and the new runtime are equally fast. If none is recorded, the method makes one
+        by measuring a few cases. If another run is already judging the same runtimes, the method waits for that
         judgement. Call the method from one thread only."""
         resolver, block_s = self._resolver, self._resolver.settings.protocol.block_s
         moved: list[Case] = []
@@ -159,7 +165,10 @@ class Controls:
         return moved
 
     def _recorded_or_measured(self, name: str, chosen: Sequence[CaseState]) -> Judgement | None:
-        """Return the recorded judgement, or measure these controls. The result is None if no control can run."""
+        """Return the judgement that is recorded under `name`; if necessary, make and record a new one.
+
+        A judgement says whether two runtimes are equally fast. A new one is made by measuring the cases `chosen`.
+        Returns None if none of these cases can run."""
         store = self._store
         claim = name.partition(":")[2]
         began = time.monotonic()
@@ -226,7 +235,9 @@ class Controls:
                 self._round(side, {word: pair[word] for word in lot.sample(sorted(pair), len(pair))})
 
     def _round(self, side: _Sides, pair: dict[str, Toolchain]) -> None:
-        """Measure a block with each runtime, in the order of `pair`."""
+        """Run one benchmark process of a control with each runtime, and add the times to `side`.
+
+        `pair` has the toolchains with these runtimes, by the words `old` and `new`, in the order in which they run."""
         # If the new runtime fails, the round does not count. If the old one fails, the new runtime's blocks are
         # compared with the blocks that were recorded with the old one.
         found: dict[str, float] = {}
@@ -250,7 +261,9 @@ class Controls:
 
 
 def _labels(taken: Measurement, present: Toolchain) -> tuple[str, str]:
-    """Return the versions of the runtimes, with parts of their digests if the versions are equal."""
+    """Return the versions of the old and the new runtime, as text for messages.
+
+    If the versions are equal, the first digits of a hash of each runtime's files are added."""
     old, new = str(taken.conditions.get("runtime", "unknown")), present.runtime_version
     if old != new:
         return old, new

@@ -1,4 +1,6 @@
-"""Run the invocations of a microbenchmark in separate processes, and measure their dispatches."""
+"""Run the invocations of a microbenchmark in separate processes, and measure their dispatches.
+
+An invocation names a function of a compiled module, its operands and its expected results."""
 
 from __future__ import annotations
 
@@ -31,9 +33,9 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.tools import machine, processes, toolchain
 
 _EVENTS = 20_000
-"""The largest number of dispatches in a block. A block is one profiled process."""
+"""The measured calls of a block (one profiled process) launch at most about this number of dispatches."""
 _ATTEMPTS = 5
-"""The number of attempts at a block, because the runtime may lose events of its profile."""
+"""The number of attempts to profile a block, because the runtime may lose events of the profile."""
 _FLUSH_MS = 1
 
 Row = dict[str, Any]
@@ -41,14 +43,15 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Executors:
-    """Starts the runtime's tools for one device. A call that crashes affects no other call.
+    """Runs calls of compiled functions on one device, with the runtime's tools.
+
+    Each tool runs in a process of its own. A call that crashes therefore affects no other call.
 
     Args:
         device: the runtime's URI of the device.
         protocol: how long and how often a function is measured.
-        limit_s: the time limit of one process.
-        trace: the directory for the runtime's profile of each invocation; None to keep no profiles.
-    """
+        limit_s: the time limit of one process, in seconds.
+        trace: the directory for the runtime's profile of each invocation; None to keep no profiles."""
 
     device: str
     protocol: Protocol
@@ -59,7 +62,7 @@ class Executors:
         """Check an invocation against its compiled module, and return the call to make.
 
         Raises:
-            SpecError: the file is no compiled module that can be read, or the invocation does not fit the module.
+            SpecError: the file is not a compiled module that IREE can read, or the invocation does not fit the module.
         """
         vmfb = given.vmfb if isinstance(given.vmfb, bytes) else self._content(given)
         with self._directory({"module.vmfb": vmfb}) as place:
@@ -73,9 +76,10 @@ class Executors:
         return checked(given, vmfb, module_metadata.parse(text))
 
     def rows(self, call: Call, check_only: bool) -> list[Row]:
-        """Verify and measure a call; return a row for each dispatch.
+        """Verify and measure a call; return one row for each dispatch that the call launches.
 
-        The result is one row if there are no times. With `check_only`, nothing is measured."""
+        If `check_only` is true, the call is not measured. Returns one row without a dispatch if the call was not
+        measured or launches no dispatch."""
         row: Row = {"invocation": call.name, "function": call.function, "device": self.device}
         with self._directory(dict(self._files(call))) as place:
             row |= self._verified(call, place)
@@ -87,7 +91,10 @@ class Executors:
                 return [row | {"status": "failed", "reason": f"measuring failed: {in_one_line(error)}"}]
 
     def _verified(self, call: Call, place: Path) -> Row:
-        """Call the function once, compare its results, and return cells with the verdict."""
+        """Call the function, compare its results with the expected ones, and return columns of a row.
+
+        The columns are `status` and `verdict`, and also `reason` if the call failed or its results are wrong or
+        doubtful."""
         names = module.output_names(call.results)
         given = [_value(operand.shape, operand.element, i, call) for i, operand in enumerate(call.operands)]
         run = command_lines.run_argv(
@@ -109,7 +116,9 @@ class Executors:
         return {"status": "checked" if ok else "failed", "verdict": facts["verification"], **why}
 
     def _measured(self, call: Call, place: Path) -> Iterator[Row]:
-        """Measure a call; yield the cells of each dispatch's row."""
+        """Measure a call; for each dispatch that it launches, yield the measured columns of a row.
+
+        If the call launches no dispatch, yield one row with the time of the call."""
         inputs = [
             f"{rotated}xi8=@cold_{i}.bin" if rotated else _value(operand.shape, operand.element, i, call)
             for i, (operand, rotated) in enumerate(zip(call.operands, self._rotate(call, place), strict=True))
@@ -148,10 +157,10 @@ class Executors:
     def _block(
         self, call: Call, place: Path, inputs: Sequence[str], calls: int
     ) -> tuple[profile_events.Repetition, Sequence[Launch]]:
-        """Profile calls in a process; return the repetition that is measured, and its dispatches.
+        """Run one process that profiles calls; return the repetition that counts, and its dispatches.
 
-        The repetition before it is a warm-up. If the dispatches differ from call to call, both repetitions are returned
-        as one."""
+        The process makes `calls` calls as a warm-up, and then repeats them. Only the second repetition counts. If the
+        dispatches differ from call to call, both repetitions count and are returned as one."""
         # The process has two repetitions of `calls` calls: a warm-up, and the one that counts. If the dispatches differ
         # from call to call, the two count as one repetition.
         for attempt in range(_ATTEMPTS):
@@ -179,13 +188,15 @@ class Executors:
         return repetitions[-1], [each for each in profile.launches if each.submission >= first]
 
     def _rotate(self, call: Call, place: Path) -> list[int]:
-        """Write copies of the operands for `cache=cold`, and a module that uses the next copy in each call.
+        """Write the files for cold operands, which must not be in the cache when a call reads them.
 
-        Returns the size of each operand's copies in bytes, or 0 for an operand that is not copied.
+        The files are many copies of each cold operand, and a compiled module that uses the next copy in each call.
+        Returns a number for each operand: the size of all its copies together in bytes, or 0 if the operand is not
+        cold.
 
         Raises:
-            ToolError: the size of the cache is not known, or the copies do not fit.
-        """
+            ToolError: the size of the cache is not known, the copies need too much memory, or the module does not
+            compile."""
         if not call.cold:
             return [0] * len(call.operands)
         cache = machine.last_level_cache_bytes() if self.device.startswith("local") else None
@@ -216,7 +227,7 @@ class Executors:
                 yield f"input_{index}.bin", value
 
     def _run(self, argv: tuple[str, ...], place: Path, cpus: tuple[int, ...] = ()) -> str | None:
-        """Run a tool in a new process; return why the tool failed, or None."""
+        """Run a tool in a new process; return why the tool failed, or None if it succeeded."""
         command = processes.Command(
             argv, place, command_lines.device_environment(os.environ),
             time_limit_s=self.limit_s, memory_limit_bytes=machine.memory_bytes(), cpus=cpus,
@@ -232,7 +243,7 @@ class Executors:
 
     @property
     def _cpus(self) -> tuple[int, ...]:
-        """The cores for the device's threads. The device `local-sync` has one thread."""
+        """The CPU cores for the device's threads: one core for `local-sync`, no cores for a GPU."""
         if not self.device.startswith("local"):
             return ()
         return machine.cores()[-machine.workers() :] if self.device == "local-task" else machine.cores()[-1:]
@@ -262,17 +273,17 @@ class Executors:
 
 
 def _value(shape: tuple[int, ...] | None, element: str, index: int, call: Call) -> str:
-    """Return an operand as the tools spell it: `4x8xf32=@input_0.bin`, or a bare number."""
+    """Return an operand as the tools' option `--input=` takes it: `4x8xf32=@input_0.bin`, or a number."""
     if shape is None:
         return call.values[index].decode()
     return f"{'x'.join([*map(str, shape), element])}=@input_{index}.bin"
 
 
 def _judged(call: Call, types: Sequence[str], got: Sequence[bytes]) -> tuple[bool, str | None, Facts]:
-    """Compare a call's results with the expected ones; return (ok, reason, facts of the verdict).
+    """Compare a call's results with the expected ones; return (ok, reason, facts).
 
-    `ok` is False if a result is wrong. `reason` then says what is wrong; otherwise it is None. `types` and `got` are
-    the types and the bytes of the results."""
+    `types` and `got` are the types and the bytes of the results. `ok` is False if a result is wrong; `reason` then says
+    what is wrong, and otherwise is None. `facts["verification"]` is the verdict, such as `equal`."""
     assert call.expected is not None
     verdicts = {}
     for index, ((wanted_type, wanted), type, held) in enumerate(zip(call.expected, types, got, strict=True)):

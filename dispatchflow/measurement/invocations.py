@@ -1,4 +1,6 @@
-"""Check the invocations of a microbenchmark against the functions of their compiled modules."""
+"""Check that the invocations of a microbenchmark fit the functions of their compiled modules.
+
+An invocation names a function, its operands and its expected results."""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ _SIGNLESS = {"uint8": "int8", "uint16": "int16", "uint32": "int32", "uint64": "i
 class Input:
     """An operand: a number or a numpy array. Types of ml_dtypes, such as `bfloat16`, are allowed.
 
-    A cold operand has copies that fill twice the last-level cache. Each call uses the next copy."""
+    If `cold` is true, the operand is copied, and each call uses the next copy. The copies of all cold operands together
+    fill twice the last-level cache, so a copy is no longer in the cache when it is used again."""
 
     value: Any
     cold: bool = False
@@ -40,13 +43,13 @@ class Invocation:
     """A function of a compiled module with its operands, and the expected results.
 
     Args:
-        name: the name in the table of results; it is unique in a run.
+        name: the name in the table of results. Two invocations of a run cannot have the same name.
         vmfb: the path of the compiled module, or its bytes.
         function: the name of the function.
         inputs: the operands, each a value or an `Input`. A plain value is like `Input(value)`.
-        expected: the expected results, one for each result; None to compare nothing.
-        rtol: the tolerance of floating-point results; None for the default of their type (docs/verification.md).
-    """
+        expected: a number or an array for each result of the function; None to compare nothing.
+        rtol: the tolerance of floating-point results; None for the default tolerance of each element type
+            (docs/verification.md)."""
 
     name: str
     vmfb: bytes | str | os.PathLike[str]
@@ -58,7 +61,7 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call whose arguments match the function's signature."""
+    """A function call that was checked: its operands and its expected results fit the function."""
 
     name: str
     module: str
@@ -66,11 +69,11 @@ class Call:
     vmfb: bytes
     operands: tuple[Operand, ...]
     values: tuple[bytes, ...]
-    """The bytes of each operand. A bare number has the bytes of its text."""
+    """The content of each operand: the bytes of a tensor, or the text of a scalar, such as `5`."""
     results: tuple[str, ...]
     """The declared types of the results."""
     expected: tuple[tuple[str, bytes], ...] | None
-    """The type of each expected result with its sizes, and its bytes. None if nothing is compared."""
+    """The type, with all sizes, and the bytes of each expected result. None if nothing is compared."""
     rtol: str | None
 
     @property
@@ -167,11 +170,12 @@ def _number(array: Array, declared: str, what: str, place: dict[str, str]) -> in
 
 
 def _fitting(array: Array, declared: str, what: str, place: dict[str, str]) -> tuple[str, ElementType]:
-    """Return an array's type, such as `4x8xf32`, and its element type.
+    """Check that an array fits the type `declared`; return the array's type and its element type.
+
+    The array's type is text such as `4x8xf32`.
 
     Raises:
-        SpecError: the element type is unknown, or the array does not fit the type `declared`.
-    """
+        SpecError: the element type is unknown, or the array does not fit."""
     element = next((each for each in ELEMENT_TYPES.values() if recipes.dtype_of(each) == array.dtype), None)
     if element is None:
         known = ", ".join(ELEMENT_TYPES)

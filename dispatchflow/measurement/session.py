@@ -1,7 +1,8 @@
-"""Measure pending cases in rounds: one block of each case, in random order, until all are decided.
+"""Measure pending cases in rounds, until each case has enough blocks.
 
-A block is one benchmark process. In rounds, the drift of the machine affects all cases alike. An interrupted run loses
-its undecided measurements, so cases are measured in groups of about ten minutes."""
+A block is one benchmark process. A round runs one block of each case, in random order. If the machine becomes faster or
+slower, this affects all cases alike. An interrupted run loses its incomplete measurements. Therefore the cases are
+divided into groups of about ten minutes, which are measured one after the other."""
 
 from __future__ import annotations
 
@@ -26,12 +27,14 @@ from dispatchflow.tools.limits import Limits
 
 _PATIENCE_S = 0.2
 _GROUP_S = 600.0
-"""The limit for the sum of a group's time budgets. A shape that needs more has a group of its own."""
+"""The largest sum of the time budgets of all cases in a group, in seconds.
+
+Cases of the same shape (operation, sizes and types) stay in one group, even if they need more time."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRunner:
-    """The store, environment and limits with which benchmark processes run."""
+    """The store, environment variables and limits of time and memory for benchmark processes."""
 
     store: Store
     environment: Mapping[str, str]
@@ -54,14 +57,14 @@ class Session:
         """Prepare the session of one run.
 
         Args:
-            bench: the store, environment and limits of blocks.
+            bench: the store, environment variables and limits for blocks. A block is one benchmark process.
             toolchain: the tools that run the blocks.
             run: the name of the run.
-            on_block: called after each block with its trial and the number of undecided trials of the same protocol.
-            refusal: returns why another run's measurement cannot replace a trial; None if it can.
+            on_block: called after each block of a case. The arguments are the measurement to which the block belongs (a
+                `Trial`), and the number of measurements with the same protocol that are still undecided.
+            refusal: returns why this run cannot use a measurement of another run on a device; None if it can.
             sleep: waits for a number of seconds.
-            pauses: whether to wait between rounds; False only in tests that judge no time.
-        """
+            pauses: whether to wait between rounds. It is False only in tests that do not check times."""
         self._bench, self._store, self._toolchain = bench, bench.store, toolchain
         self._run, self._on_block, self._refusal, self._sleep = run, on_block, refusal, sleep
         self._pauses = pauses
@@ -77,7 +80,9 @@ class Session:
         return [trial for trial in self._trials.values() if trial.outcome is None]
 
     def add(self, trial: Trial) -> Trial:
-        """Add a trial and return it; return an undecided trial with the same key instead, if there is one."""
+        """Add a measurement (trial) to the session, and return the trial to use.
+
+        If the session already has an undecided trial with the same key, that one is returned and nothing is added."""
         known = self._trials.get(trial.key)
         if known is not None and known.outcome is None:
             return known
@@ -85,7 +90,9 @@ class Session:
         return trial
 
     def measure_until_decided(self, trial: Trial) -> None:
-        """Run rounds until this trial is decided. Trials of the same group may be decided too."""
+        """Run rounds until this measurement is decided: it is complete, or it has failed.
+
+        Other measurements of its group take part in these rounds, and may be decided too."""
         if trial.outcome is None and trial.rounds is None:
             # Claimed trials stay in the rounds: another invocation may wait for them while we wait for its trials.
             self._group += self._group_of(trial)
@@ -93,10 +100,11 @@ class Session:
             next(self._blocks)
 
     def _group_of(self, first: Trial) -> list[Trial]:
-        """Return a new group: undecided trials that are measured together in rounds.
+        """Choose the measurements (trials) that share rounds with `first`; return them as a new group.
 
-        The group has all trials with the shape of `first`. Trials of further shapes are added as long as the time
-        budgets of all trials in the group are at most `_GROUP_S` together."""
+        The group has all undecided trials with the same shape (operation, sizes and types) as `first`. Trials of
+        further shapes are added as long as the time budgets of all trials in the group are at most `_GROUP_S` together.
+        """
         shapes: dict[str, list[Trial]] = {first.shape: []}
         for trial in self.undecided:
             if trial.rounds is None:
@@ -112,7 +120,9 @@ class Session:
         return found
 
     def _rounds(self) -> Iterator[None]:
-        """Measure round after round. Yield after each block of a case, and while waiting for another run."""
+        """Measure the group in endless rounds: each round runs one benchmark process of each measurement.
+
+        The iterator yields after each benchmark process of a case, and while it waits for another run."""
         began = waited_s = 0.0
         while True:
             order = self._group = [trial for trial in self._group if trial.outcome is None]
@@ -136,9 +146,10 @@ class Session:
                     yield
 
     def _round(self, ours: Sequence[Trial]) -> list[Trial]:
-        """Return the trials of a round: first the anchors, then the cases, both in random order.
+        """Return the measurements of a round in their order: first the anchors, then the cases.
 
-        Anchors are kernels that never change; their times show the speed of the machine."""
+        Both parts are in random order. Anchors are kernels that never change; their times show the speed of the
+        machine."""
         # Anchors are first, so that a case that is finished in this round has their blocks too.
         places = {id(trial.anchors): trial.anchors for trial in ours if trial.anchors is not None}
         for trial in ours:
@@ -164,9 +175,10 @@ class Session:
         anchor.iterations = anchor.iterations or max(1, round(anchor.protocol.block_s * 1e9 / block.ns))
 
     def _claim(self, trial: Trial) -> bool:
-        """Lock the measurement of a trial. Return False if another run holds or has completed it.
+        """Try to lock a measurement for this run; return whether this run must measure the next block.
 
-        If another run has completed the measurement, the trial takes that run's blocks."""
+        Returns False if another run holds the lock. Also returns False if another run has just completed the same
+        measurement; `trial` then takes that run's blocks and outcome."""
         if trial.claimed:
             return True
         if not self._store.claims.take(trial.key):
@@ -231,14 +243,14 @@ class Session:
 
 
 def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
-    """Run one benchmark process, alone on the machine. Return its block and its wall time in seconds.
+    """Run one benchmark process, alone on the machine; return (block, wall time in seconds).
 
-    If the process ends much too early, a second process replaces the first.
+    The block has the times that the process printed. If the process ends much too early, a second process replaces the
+    first, and the wall time is the sum of both.
 
     Raises:
         ToolError: the tool failed, or printed impossible times.
-        OSError: the tool could not be started.
-    """
+        OSError: the tool could not be started."""
     block, wall_s = _run(bench, toolchain, trial)
     cost_s = wall_s
     if trial.iterations is not None and benchmark_output.too_short(block, trial.protocol.block_s):
@@ -250,7 +262,7 @@ def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[b
 
 
 def _run(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
-    """Run a benchmark process. Return the block that it printed and its wall time in seconds."""
+    """Run one benchmark process; return the times that it printed (a block) and its wall time in seconds."""
     with bench.store.scratch() as scratch:
         bench.store.place(scratch, trial.objects)
         command = processes.Command(

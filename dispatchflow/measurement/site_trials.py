@@ -1,6 +1,6 @@
-"""Measure the sites of a case.
+"""Measure the sites of a case: the places in its program that launch a dispatch.
 
-A block is one process that profiles several calls, alone on the machine."""
+The times are measured in several blocks. A block is one process that profiles several calls, alone on the machine."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ from dispatchflow.store.entries import Record
 from dispatchflow.tools import processes
 
 _EVENTS = 20_000
-"""The largest number of dispatches in a block. A profile has about 300 bytes for each dispatch."""
+"""The measured calls of a block launch about this number of dispatches at most.
+
+A profile has about 300 bytes for each dispatch."""
 _ATTEMPTS = 5
-"""The number of attempts at a block, unless its profile is incomplete."""
+"""The number of attempts to profile a block. If events are lost, `_INCOMPLETE` applies instead."""
 _INCOMPLETE = 20
-"""The number of attempts at a block if the runtime loses events of its profile."""
+"""The number of attempts to profile a block if the runtime loses events of the profile."""
 _FLUSH_MS = 1
 _LOADS = 5
-"""The number of times that a recorded load of a module is replayed."""
+"""The load of a module is recorded once. This recording is replayed this number of times."""
 
 
 _Read = TypeVar("_Read")
@@ -54,13 +56,13 @@ class _Profiled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SiteTrials:
-    """Measures the sites of cases, one case after the other."""
+    """Measures the sites of cases (the places that launch a dispatch), one case after the other."""
 
     executor: StageExecutor
     bench: BlockRunner
 
     def make(self, case: Case) -> Record | None:
-        """Measure a case's sites if their times are pending, and return the record of the sites.
+        """Measure the sites of a case if no usable times are stored, and return the record of the sites.
 
         The record has no times if the sites cannot be measured. Returns None if the case does not compile."""
         traced = provenance.of_case(self.executor, case)
@@ -115,7 +117,10 @@ class SiteTrials:
         return blocks
 
     def _with_load(self, chain: CaseState, made: Artifacts, program: Program, times: ProgramTimes) -> ProgramTimes:
-        """Return `times` with the time of the dispatches that run when the module is loaded."""
+        """Measure the dispatches that run while the module is loaded; return `times` with their total time.
+
+        If no dispatch runs then, `times` is returned unchanged. If their time cannot be measured, the field
+        `load_unknown` of the result says why."""
         # They run before the profile of the calls begins. Therefore a load and a call are recorded once, replayed and
         # profiled.
         tools, device, operation = self.executor.resolver.toolchain, chain.device, chain.case.operation
@@ -151,12 +156,11 @@ class SiteTrials:
     def one_call(self, case: Case, device: Device) -> tuple[Program, Calls]:
         """Verify a case, profile one call, and return the program's sites and the call's events.
 
-        Nothing is recorded.
+        Nothing is recorded in the store.
 
         Raises:
-            SpecError: a library computes the case.
-            ToolError: the case is wrong or cannot be called or profiled, or its sites are not known.
-        """
+            SpecError: the case is computed by a library, which has no sites.
+            ToolError: the case has wrong results, cannot be called or profiled, or its sites are not known."""
         site_states.refuse_library(case)
         if (why := site_states.unprofiled(self.executor.resolver, case)) is not None:
             raise ToolError(f"{case.name} cannot be profiled", {"found": why})
@@ -169,10 +173,11 @@ class SiteTrials:
         return program, calls
 
     def _repeated(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> tuple[_Read, int | None]:
-        """Repeat a profiled process until its profile is complete.
+        """Profile calls in a process, and extract a result from the profile with `read`.
 
-        Returns the result of `read` and the interval in ms at which the runtime emptied its event buffer. The first
-        attempt uses `flush_ms`, and later attempts use `_FLUSH_MS`."""
+        If this fails, for example because events of the profile were lost, it is tried again. `flush_ms` is the
+        interval at which the runtime empties its event buffer in the first attempt. Later attempts use `_FLUSH_MS`.
+        Returns the result of `read`, and the interval of the successful attempt."""
         attempt = 1
         while True:
             try:

@@ -30,11 +30,13 @@ from dispatchflow.tools import machine
 from dispatchflow.workload import ENTRY
 
 _DISPATCH_BLOCKS = 6
-"""The number of a case's first blocks in which the runtime also reports each dispatch's time."""
+"""The number of blocks, from the first, in which the runtime also reports the time of each dispatch."""
 
 
 class Anchored(Protocol_):
-    """The anchors that are measured in the rounds of a trial."""
+    """The anchors that are measured together with a case.
+
+    An anchor is a kernel that never changes. Its time shows how fast the machine is."""
 
     @property
     def trials(self) -> Sequence[Trial]: ...
@@ -57,7 +59,7 @@ class Trial:
     key: Key
     label: str
     objects: Mapping[str, Digest]
-    """The files that a benchmark process reads, by their names there, such as `module.vmfb`."""
+    """The digest of each file that a benchmark process reads, by the file's name, such as `module.vmfb`."""
     inputs: Sequence[str]
     """The values of the benchmark tool's option `--input=`."""
     device: Device
@@ -72,13 +74,13 @@ class Trial:
     """Whether the module has dispatches that the runtime can time."""
     blocks_ns: list[float] = field(default_factory=list)
     dispatches_ns: dict[str, list[float]] = field(default_factory=dict)
-    """Dispatch → its times in ns, one for each benchmark process that reported them."""
+    """The times of each dispatch in ns: one for each benchmark process that reported a time."""
     waits: list[float | None] = field(default_factory=list)
-    """The fraction of wall time that each benchmark process waited for a CPU. None if unknown."""
+    """The fraction of its wall time that each benchmark process waited for a CPU. None if unknown."""
     retaken: int = 0
     """The number of disturbed benchmark processes that were repeated and do not count."""
     spent_s: float = 0.0
-    """The part of the protocol's time budget that the benchmark processes have used."""
+    """The part of the protocol's time budget that the benchmark processes have used, in seconds."""
     iterations: int | None = None
     """The number of calls in the next benchmark process. None if the tool must find the number."""
     id: int | None = None
@@ -86,7 +88,9 @@ class Trial:
     began: dict[str, Any] = field(default_factory=dict)
     """The conditions of the machine when the measurement began."""
     rounds: str | None = None
-    """The name, RUN/N, of the group of cases that share rounds with this case. None before the group."""
+    """The name of the group of cases that share rounds with this case. None until the case has a group.
+
+    The name is the name of the run, a slash and the number of the group."""
     claimed: bool = False
     """Whether this run holds the lock on the measurement, so that other runs wait."""
     awaited: bool = False
@@ -95,26 +99,29 @@ class Trial:
     """`measured`, `noisy` or `failed`. None until the outcome is decided."""
     reason: str | None = None
     failure: dict[str, Any] = field(default_factory=dict)
-    """Facts that decide whether a failure is tried again: `limit` and `repeatable`."""
+    """Facts about a failure: `limit` and `repeatable`. They decide whether a later run tries again."""
     adopted: bool = False
     """Whether the blocks are from another run, which measured the same case."""
 
     anchors: Anchored | None = None
     """The anchors that show how fast the machine is during the measurement."""
     since: dict[str, int] = field(default_factory=dict)
-    """Anchor kernel → number of its benchmark processes before the first one of this trial."""
+    """The number of benchmark processes of each anchor that ran before the first one of this trial."""
 
     rotation: ClassVar[str | None] = None
-    """The file of the module that calls the measured module with copies of inputs. None without copies."""
+    """The file of the module that calls the measured module, each time with other copies of the inputs.
+
+    None if the inputs are not copied."""
     longest_s: ClassVar[float] = inf
     """An upper bound of the time limit for one benchmark process, in seconds."""
     what: ClassVar[str] = "case"
     """The kind of thing that is measured, as a noun for messages."""
 
     def retake(self, block: Block) -> bool:
-        """Return whether a block waited too long for a CPU and must be measured again; count such blocks.
+        """Return whether a block must be measured again, because it waited too long for a CPU.
 
-        At most half of the protocol's number of blocks are measured again, within the time budget."""
+        The method counts the blocks for which it returns True. It returns True for at most half of the protocol's
+        number of blocks, and only while the time budget is not used up."""
         again = (
             statistics.waited_too_long(block.waited)
             and self.retaken < self.protocol.blocks // 2
@@ -141,11 +148,13 @@ class Trial:
         return statistics.disturbed(self.disturbed_blocks, len(self.waits)) or statistics.noisy(self.blocks_ns)
 
     def spent(self, block: Block, wall_s: float) -> float:
-        """Return the seconds of a block that count towards the protocol's budget."""
+        """Return the seconds by which a block reduces the protocol's time budget.
+
+        `wall_s` is the wall time of the block's process."""
         return wall_s
 
     def ran_with(self, toolchain: Toolchain) -> dict[str, Any]:
-        """Return the versions of the tools."""
+        """Return the versions of the toolchain and its runtime, and the digest of the runtime, by name."""
         # `runtime_digest` tells runtimes of the same version apart.
         return {
             "runtime": toolchain.runtime_version,
@@ -177,7 +186,7 @@ class _Slow(Trial):
 
 @dataclass
 class ColdTrial(_Slow):
-    """A trial for `cache=cold`: each call uses the next copy of the inputs."""
+    """The measurement of a case with `cache=cold`: each call uses the next copy of the inputs."""
 
     problem: str | None = None
     """The reason why copies of the inputs cannot be used. None if they can."""
@@ -192,14 +201,14 @@ class ColdTrial(_Slow):
 
 @dataclass
 class LibraryTrial(_Slow):
-    """A trial of a library's call instead of a compiled module."""
+    """The measurement of a call to a library such as numpy, instead of a compiled module."""
 
     call: Sequence[str] = ()
-    """The command line of the library's process, without the options for a block."""
+    """The command line of the process that calls the library. Options for each block are appended to it."""
     version: str = ""
     """The library's version."""
     sets: int | None = None
-    """The number of copies of cold inputs. Each call uses the next copy. None for hot inputs."""
+    """With `cache=cold`, the number of copies of the inputs; each call uses the next copy. Otherwise None."""
 
     def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
         return calls.block_argv(self.call, self.protocol, self.iterations, self.sets)
@@ -209,18 +218,19 @@ class LibraryTrial(_Slow):
 
 
 def rotated(resolver: Resolver, rotation: Rotation) -> tuple[bytes, tuple[str, ...]]:
-    """Return the module that calls a cold case with copies of its inputs, and the compiler's flags.
+    """Return the text of the extra module that `cache=cold` needs, and the compiler's flags for it.
 
-    The flags are for this CPU, whatever the case's target."""
+    In each call, the extra module calls the case's module with the next copy of the inputs. The flags are for this CPU,
+    whatever the case's target."""
     flags = TARGETS["llvm-cpu"].resolved_flags(resolver.host, resolver.syntax)
     return rotating_inputs.module(rotation).encode(), flags
 
 
 def rotation_action(resolver: Resolver, case: Case) -> Action | None:
-    """Return the action that compiles the calling module for `cache=cold`.
+    """Return the action that compiles the extra module for `cache=cold`.
 
-    This module calls the case's module with copies of the inputs. None if no inputs are copied, or if a library
-    computes the case."""
+    In each call, the extra module calls the case's module with the next copy of the inputs. Returns None if no inputs
+    are copied, or if a library computes the case."""
     if case.library is not None or (rotation := resolver.rotation(case)) is None:
         return None
     text, flags = rotated(resolver, rotation)
@@ -235,9 +245,10 @@ def has_dispatches(chain: CaseState) -> bool:
 
 
 def trial(executor: StageExecutor, chain: CaseState, made: Artifacts) -> Trial:
-    """Return the trial of a case. The key of the case's measurement must be known.
+    """Prepare the measurement of a case; return it as a `Trial` that has not run yet.
 
-    `made` has the case's code and inputs."""
+    `chain` has the states of the case's stages. The key of the stage `profile` must be known. `made` has the case's
+    compiled code and its inputs."""
     case, action, resolver = chain.case, chain["profile"].action, executor.resolver
     assert action is not None
     recipe = case.operation.recipes[-1]

@@ -12,7 +12,7 @@ _CONFIGURATION = re.compile(r"#[\w.]*lowering_config<")
 def unescaped(written: str) -> str:
     r"""Return the text of an MLIR string literal. `written` is the part between the quotes.
 
-    In the literal, `\"` is a quote, and `\C3\A4` is UTF-8 in hex."""
+    In the literal, `\"` stands for a quote, and `\C3\A4` for two bytes in hex. The bytes are UTF-8."""
 
     def letter(match: re.Match[bytes]) -> bytes:
         escaped = match[1]
@@ -24,9 +24,9 @@ def unescaped(written: str) -> str:
 
 
 def closing(text: str, opening: int) -> int:
-    """Return the index of the bracket that closes the bracket at `opening`. `len(text)` if none does.
+    """Return the index of the bracket that closes the bracket at the index `opening`.
 
-    Brackets in strings and the `>` of `->` do not count."""
+    Returns `len(text)` if no bracket closes it. Brackets in strings and the `>` of `->` do not count."""
     depth, i = 0, opening
     while i < len(text):
         letter = text[i]
@@ -56,9 +56,9 @@ def split(text: str) -> list[str]:
 
 
 def canonical(entries: str) -> str:
-    """Sort the entries of a dictionary attribute, and make white space uniform.
+    """Return the entries of a dictionary attribute in canonical form: sorted, with uniform white space.
 
-    Equal attributes get equal texts. Braces around `entries` are optional."""
+    Equal attributes have the same canonical form. Braces around `entries` are optional."""
     inner = entries.strip()
     inner = inner[1:-1] if inner.startswith("{") and inner.endswith("}") else inner
     words = (re.sub(r"\s*([=,])\s*", r"\1", " ".join(part.split())) for part in split(inner))
@@ -67,6 +67,8 @@ def canonical(entries: str) -> str:
 
 
 def configurations(text: str) -> Iterator[str]:
-    """Yield the entries of each `#….lowering_config<…>` in `text`, as `canonical` returns them."""
+    """Yield the entries of each lowering configuration `#….lowering_config<…>` in `text`.
+
+    The entries are sorted, with uniform white space."""
     for match in _CONFIGURATION.finditer(text):
         yield canonical(text[match.end() : closing(text, match.end() - 1)])

@@ -1,7 +1,7 @@
-"""Find the public functions of a module.
+"""Find the public functions of an MLIR module in the module's text.
 
-Names found in a user's text are a guess. Names and types found in a text that the compiler printed are certain.
-"""
+If a user wrote the text, the names that are found are a guess. If the compiler printed the text, the names and types
+are certain."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ _TORCH = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],\s*(\w+)>")
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """The types of a function, as the runtime's tools spell them: `4x8xf32`, `?x8xf32`, `i32`."""
+    """The types of a function's inputs and results, as the runtime's tools spell them.
+
+    Examples are `4x8xf32`, `?x8xf32` and `i32`."""
 
     inputs: tuple[str, ...]
     results: tuple[str, ...]
@@ -55,9 +57,9 @@ class Declaration:
 
 
 def functions(text: str) -> list[str]:
-    """Guess the names of the outermost public functions of a user's text, in the text's order.
+    """Guess the names of the outermost public functions in MLIR that a user wrote, in the text's order.
 
-    The guess needs no toolchain. `declarations` finds the names with certainty, in a text that the compiler printed."""
+    The guess needs no compiler. `declarations` finds the names with certainty, in a text that the compiler printed."""
     depth, found = 0, list[tuple[int, str]]()
     for match in _WRITTEN.finditer(text):
         if match[0] in "{}":
@@ -93,9 +95,9 @@ _STORE = re.compile(rf"\b(?:util\.global\.store|ml_program\.global_store(?:_grap
 
 
 def stored(text: str) -> list[str]:
-    """Return the names of the globals that the functions of a printed module write.
+    """Return the names of the globals that the functions of a module write.
 
-    Writes by initializers do not count."""
+    `text` is the module as the compiler printed it. Globals that only initializers write are left out."""
     functions = re.sub(r"^  util\.initializer \{.*?^  \}", "", text, flags=re.MULTILINE | re.DOTALL)
     return list(dict.fromkeys(_symbol(match[1]) for match in _STORE.finditer(functions)))
 
@@ -107,7 +109,7 @@ def without_resources(text: str) -> str:
 
 
 def callable_name(name: str) -> bool:
-    """Return whether the runtime's tools accept the name: valid UTF-8 without a zero byte."""
+    """Return whether the runtime's tools accept a function's name: valid UTF-8 without a zero byte."""
     return "\ufffd" not in name and "\0" not in name
 
 
@@ -117,15 +119,16 @@ def mentions(text: str, name: str) -> bool:
 
 
 def module_name(text: str) -> str:
-    """Return the module's name after its compile: its own name, or `module` if it has none."""
+    """Return the name that a module has after it is compiled: its name in `text`, or else `module`."""
     match = re.search(rf"^module @({_SYMBOL})", text, re.MULTILINE)
     return _symbol(match[1]) if match else "module"
 
 
 def declarations(text: str) -> dict[str, Declaration]:
-    """Return the types of each outermost public function of a module that the compiler printed.
+    """Return the types of each outermost public function, by its name.
 
-    A type that is neither a tensor nor a number keeps its MLIR spelling."""
+    `text` is the module as the compiler printed it. A type that is neither a tensor nor a number keeps its MLIR
+    spelling."""
     found = {}
     for match in _FUNCTION.finditer(text):
         bound = _BOUND.search(text, match.end(), text.find("\n", match.end()))
@@ -150,7 +153,7 @@ def _declared(text: str, opening: int) -> Declaration:
 
 
 def from_facts(facts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Declaration]:
-    """Return the declarations that `to_facts` converted to lists."""
+    """Convert the result of `to_facts` back to declarations."""
     return {name: Declaration(tuple(inputs), tuple(results)) for name, (inputs, results) in facts.items()}
 
 
@@ -163,7 +166,10 @@ def _symbol(written: str) -> str:
 
 
 def spelling(written: str) -> str:
-    """Convert `tensor<4x8xf32> {…}` or `!torch.vtensor<[4,8],f32>` to `4x8xf32`. Keep other types."""
+    """Return an MLIR type as the runtime's tools spell it.
+
+    Both `tensor<4x8xf32> {…}` and `!torch.vtensor<[4,8],f32>` become `4x8xf32`. A type that is not a tensor stays as it
+    is, without attributes that follow it."""
     text = written.strip()
     if match := _TENSOR.match(text):
         return f"{match[1]}{match[2]}" if match[1] else f"tensor<{match[2]}>"

@@ -25,7 +25,9 @@ def empty(name: str, tensor: TensorType) -> str:
 
 
 def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
-    """Return ops that define `%{name}`, the size of the axis `axis` of `%{source}` at run time."""
+    """Return ops that define `%{name}`: the size that `%{source}` has along one axis at run time.
+
+    `tensor` is the type of `%{source}`, and `axis` is the index of the axis."""
     return f"""\
     %axis_{name} = arith.constant {axis} : index loc(unknown)
     %{name} = tensor.dim %{source}, %axis_{name} : {tensor.mlir} loc(unknown)
@@ -33,10 +35,10 @@ def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
 
 
 def scalars(values: Sequence[int], element: ElementType) -> tuple[str, str, str]:
-    """Return (names, types, ops) for scalar operands that follow the tensors of a named op.
+    """Return (names, types, ops) for constant scalars that a named op takes after its tensors.
 
     The names and the types are text to append to the op's lists: `, %scalar0, %scalar1` and `, i32, i32`. The ops
-    define the scalars as constants."""
+    define the scalars and must come before the named op."""
     names = [f"%scalar{i}" for i in range(len(values))]
     text = "".join(
         f"    {name} = arith.constant {value} : {element.mlir} loc(unknown)\n"
@@ -50,7 +52,9 @@ def returned(name: str, tensor: TensorType) -> str:
 
 
 def affine(dims: str, *values: str) -> list[str]:
-    """Return an affine map from `dims` to each of `values`, as in `affine("mk", "m", "mk")`."""
+    """Return one affine map for each of `values`. Each letter is the name of a dim.
+
+    For example, `affine("mk", "m", "mk")` returns a map from (m, k) to (m), and a map from (m, k) to (m, k)."""
     return [f"affine_map<({', '.join(dims)}) -> ({', '.join(value)})>" for value in values]
 
 
@@ -70,12 +74,11 @@ def generic(
         name: the name of the result.
         maps: the indexing maps of the inputs, then of the output.
         iterators: one letter for each dim, `p` (parallel) or `r` (reduction).
-        inputs: name of an input → type.
-        output: (name, type) of the `outs` operand.
+        inputs: the type of each input, by the input's name.
+        output: the name and the type of the `outs` operand.
         arguments: the names of the block's arguments, first for the inputs, then for the output.
         lines: the ops of the block, and as the last item the name of the yielded value.
-        attribute: a tuning's attribute, `{…} ` or empty.
-    """
+        attribute: the attribute by which a tuning requests a lowering, as `{…} `; or an empty string."""
     *work, yielded = lines
     tensors = [*inputs.values(), output[1]]
     block = ", ".join(f"%{a}: {t.element.signless} loc(unknown)" for a, t in zip(arguments, tensors, strict=True))
@@ -95,7 +98,9 @@ def generic(
 
 
 def split(tensor: TensorType, axis: int, parts: int) -> TensorType:
-    """Return the type of `tensor` after `axis` is split into two axes of sizes `parts` and size / `parts`."""
+    """Return the type that a tensor has after one axis is split into two.
+
+    The first new axis has the size `parts`. The second one has the size of the old axis divided by `parts`."""
     shape = tensor.shape
     return TensorType((*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :]), tensor.element)
 
@@ -123,10 +128,10 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 
 
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
-    """Return the `lines` of a `generic` op that add the product of two inputs to `%so_far`.
+    """Return the ops with which a `linalg.generic` adds the product of two inputs to `%so_far`.
 
-    `factors` is name of an input's block argument → the input's tensor type. Both inputs are converted to the type `to`
-    before they are multiplied."""
+    The result is the argument `lines` of `generic`. `factors` has the tensor type of each input, by the name of the
+    input's block argument. Both inputs are converted to the type `to` before they are multiplied."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [

@@ -9,10 +9,10 @@ import msgspec
 
 
 class ElementType(Enum):
-    """An element type: (MLIR spelling, bits, numpy or ml_dtypes name, digits).
+    """An element type. The value of a member is (MLIR spelling, bits, numpy or ml_dtypes name, digits).
 
-    For a float, `digits` is the number of bits of the significand, with the implicit bit. For an integer, `digits`
-    is the number of bits without the sign."""
+    For a float, `digits` is the number of bits of the significand, with the implicit bit. For an integer, `digits` is
+    the number of bits without the sign."""
 
     F64 = ("f64", 64, "float64", 53)
     F32 = ("f32", 32, "float32", 24)
@@ -36,11 +36,11 @@ class ElementType(Enum):
         self.mlir, self.bits = mlir, bits
         self.is_unsigned = mlir.startswith("u")
         self.signless = mlir.removeprefix("u")
-        """The spelling in a module, such as `i8` for `ui8`. There, ops decide whether integers are signed."""
+        """The spelling in an MLIR module, where integer types do not say if they are signed: `i8` for `ui8`."""
         self.numpy_name = numpy_name
-        """The argument of `numpy.dtype`. ml_dtypes defines some of the names (see `inputs.dtype_of`)."""
+        """The type's name for `numpy.dtype`. The package ml_dtypes defines some names (see `inputs.dtype_of`)."""
         self.digits = digits
-        """All integers of magnitude up to 2**digits are represented exactly."""
+        """Integers with a magnitude below 2**digits are represented exactly."""
         self.unit: float = 2.0**-digits
         """The unit roundoff, the largest relative error of one rounding."""
         self.is_float = "f" in mlir
@@ -64,13 +64,15 @@ class TensorType(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     element: ElementType
     dynamic: tuple[str, ...] = ()
-    """The SSA value with the size of each axis, or an empty string for a static axis.
+    """The name of the SSA value with the size of each axis, or an empty string for a static axis.
 
     The tuple is empty if all axes are static."""
 
     @property
     def spelling(self) -> str:
-        """The spelling of the runtime's tools, `4x8xf32`. A dynamic axis is written as its size, not as `?`."""
+        """The type as the runtime's tools spell it, such as `4x8xf32`.
+
+        A dynamic axis is written as its size, not as `?`."""
         return "x".join([*map(str, self.shape), self.element.mlir])
 
     @property
@@ -82,9 +84,9 @@ class TensorType(msgspec.Struct, frozen=True):
 
     @property
     def passed(self) -> TensorType:
-        """The type with which a function takes this tensor.
+        """The type that this tensor has as an argument or result of a function.
 
-        The runtime has no f4. Two f4 elements are passed as one i8."""
+        Only f4 tensors have another type there, because the runtime has no f4: two f4 elements are passed as one i8."""
         if self.element.bits >= 8 or not self.element.is_float:
             return self
         return TensorType((*self.shape[:-1], self.shape[-1] // 2), ElementType.I8)

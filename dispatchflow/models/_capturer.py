@@ -3,10 +3,10 @@
 `engine/capture.py` runs this script as a process of its own. The script imports only a toolchain's Python bindings and
 the standard library.
 
-It reads the module after the phase `flow`, in which each dispatch has a location `df.site.N`. It adds operations that
-copy each operand and result and store the copy in a new global, called a slot. A new function, `df_capture`, calls the
-original function and returns that function's results, followed by all slots. The file `--facts` describes the slots as
-JSON, in the type `models.captured.Capturing`."""
+The input is a module after the compiler's phase `flow`, where the location of each dispatch has a name `df.site.N`. The
+script adds operations that copy each operand and result of the dispatches, and store the copy in a new global, called a
+slot. A new function, `df_capture`, calls the original function and returns that function's results, followed by all
+slots. The file `--facts` describes the slots as JSON, in the type `models.captured.Capturing`."""
 
 import argparse
 import os
@@ -51,9 +51,9 @@ def _is_float(type_):
 
 
 def _start(number):
-    """Return the initial value of a slot of type i64. Each slot has another one.
+    """Return the initial value of the slot `number`, which has the type i64.
 
-    A slot is a global that holds one captured value."""
+    A slot is a global that holds one captured value. No two slots have the same initial value."""
     return number << 32
 
 
@@ -67,7 +67,7 @@ class Capturer:
         self.top = module.body.operations[0]
 
     def slot(self, type_):
-        """Add a mutable global of this type; return its index in `slots`."""
+        """Add a mutable global of the MLIR type `type_`; return the index of the global in `slots`."""
         number = len(self.slots)
         name = f"{FUNCTION}_{number}"
         # IREE 3.13 merges globals with equal initial values, although different values are stored in them.
@@ -82,7 +82,9 @@ class Capturer:
         _create("util.global.store", [value], **{"global": symbol})
 
     def dispatch(self, found):
-        """Add operations that capture a dispatch; return a `captured.Dispatch`, as a dict."""
+        """Add operations that store the operands and results of the dispatch `found` in new globals.
+
+        Returns the fields of a `models.captured.Dispatch`, as a dict."""
         counter = self.slot("i64")
         with ir.InsertionPoint(found.operation):
             symbol = ir.FlatSymbolRefAttr.get(self.slots[counter][0])
@@ -116,7 +118,10 @@ class Capturer:
         return ir.InsertionPoint(end)
 
     def value(self, name, value, dims):
-        """Store an operand or result in a slot; return a `captured.Value`, as a dict."""
+        """Add operations that store an operand or result of a dispatch in a new global (slot).
+
+        `name` is the operand (`in0`) or result (`out0`), and `dims` are its dynamic sizes. Returns the fields of a
+        `models.captured.Value`, as a dict. If values of this type cannot be stored, the field `why` has the reason."""
         facts = {"value": name, "type": str(value.type), "slot": None, "dims": [], "why": None}
         if isinstance(value.type, ir.RankedTensorType):
             return facts | self.tensor(value, dims)
@@ -138,7 +143,7 @@ class Capturer:
         return {"slot": slot, "dims": sizes}
 
     def number(self, value):
-        """Store the bits of a scalar in a slot of type i64; return the slot's index.
+        """Add operations that store the bits of a scalar in a new i64 global; return its index in `slots`.
 
         Integers, index, f32 and f64 can be stored. For other types the result is None."""
         type_, bits = str(value.type), value
@@ -157,8 +162,8 @@ class Capturer:
     def wrap(self, function, counters):
         """Add the function `df_capture`; return the types of `function`'s results, as text.
 
-        `df_capture` calls `function` and returns its results, then the values of all slots. `counters` has the numbers
-        of the slots that count executions."""
+        `df_capture` calls `function` and returns its results, then the values of all slots (globals with captured
+        values). `counters` are the indices of the slots that count how often a dispatch is executed."""
         type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         kinds = [ir.Type.parse(kind) for _, kind in self.slots]
         attributes = {

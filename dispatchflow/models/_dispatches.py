@@ -1,4 +1,6 @@
-"""Read the `flow.dispatch` operations of a module after the phase `flow`, with a toolchain's bindings."""
+"""Read the `flow.dispatch` operations of a module after the phase `flow`.
+
+This needs the Python bindings of an IREE toolchain."""
 
 import _reading as reading
 from iree.compiler import ir

@@ -3,13 +3,14 @@
 `engine/extraction.py` runs this script as a process of its own. The script imports only a toolchain's Python bindings
 and the standard library.
 
-It writes `0.mlir`, `1.mlir`, … into the working directory, and facts about them, `models.extraction.Extracted`, as
-JSON. Dispatches that launch the same export with the same types of operands and the same constants share a module. The
-written modules have been through the phase `flow`, like the input, but name no target. They are compiled with
+The script writes the modules `0.mlir`, `1.mlir`, … into the working directory. It also writes a JSON file that
+describes them, in the type `models.extraction.Extracted`. Dispatches share a module if they launch the same export with
+the same types of operands and the same constants. For a module with lowering configurations from a tuning, a second
+file without the configurations is written: `0.plain.mlir`.
+
+The written modules have been through the phase `flow`, like the input, but name no target. They are compiled with
 `--compile-from=flow`, which leaves out the phases up to `flow`. If these phases ran again, they would change some
-dispatches: IREE 3.13's global optimization, for example, rewrites products with strided inputs inside executables. For
-a module with lowering configurations from a tuning, a second file without the configurations is written:
-`0.plain.mlir`."""
+dispatches: IREE 3.13's global optimization, for example, rewrites products with strided inputs inside executables."""
 
 import argparse
 import os
@@ -59,7 +60,10 @@ def extract(options):
 
 
 def _alone(dispatch):
-    """Return a module whose function launches the dispatch, and an `Extract` as a dict."""
+    """Return a new module whose function launches only this dispatch, and a description of the module.
+
+    The description has the fields of a `models.extraction.Extract`, as a dict. The module does not contain the
+    executable yet."""
     operation = dispatch.operation
     constants, arguments = [], {}
     for value in operation.operands:
@@ -98,10 +102,10 @@ def _alone(dispatch):
 
 
 def _origin(dispatch, value):
-    """Return the fields `value` and `dim` of a `models.extraction.Argument`, as a dict.
+    """Return which operand or size of a dispatch `value` is: the fields of a `models.extraction.Argument`.
 
-    An operand is `{"value": "in0"}`. The size of dimension 1 of a result is `{"value": "out0", "dim": 1}`. A number
-    that is only in the workload is `{"value": "workload0"}`."""
+    The result is `{"value": "in0"}` for the first operand. It is `{"value": "out0", "dim": 1}` for the size of
+    dimension 1 of the first result, and `{"value": "workload0"}` for a number that occurs only in the workload."""
     if value in dispatch.arguments:
         return {"value": f"in{dispatch.arguments.index(value)}"}
     sized = [(f"in{i}", *each) for i, each in enumerate(zip(dispatch.arguments, dispatch.argument_dims))]

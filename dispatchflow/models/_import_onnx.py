@@ -39,7 +39,9 @@ def _graphs(graph):
 
 
 def _read(path):
-    """Return the model with inferred types, and the opset from which it was converted, if any."""
+    """Read a model and infer its types; return (model, opset from which the model was converted).
+
+    The opset is None if the model was not converted."""
     import onnx
     from onnx import shape_inference, version_converter
 

@@ -68,7 +68,7 @@ def _last_line(error, file):
 
 
 def _made(file, function):
-    """Call the user's function; return (PyTorch module in evaluation mode, tuple of its arguments)."""
+    """Call the user's function; return (PyTorch module in evaluation mode, tuple of example arguments)."""
     import torch
 
     name = os.path.basename(file)
@@ -114,9 +114,11 @@ class Locations:
         self.file, self.names, self.counts, self.last = file, {}, {}, None
 
     def name(self, node):
-        """Return a node's name, `blocks.0.attn/linear`; a second `linear` in `blocks.0.attn` ends in `_1`.
+        """Return the name of a graph node, such as `blocks.0.attn/linear`.
 
-        torch numbers the nodes of the whole model, so that two equal modules would have different names."""
+        The name is the path of the PyTorch module, then the operator. A second `linear` in `blocks.0.attn` ends in
+        `_1`. The numbers in torch's own names count through the whole model, so two equal modules would have different
+        names."""
         if node not in self.names:
             stack = node.meta.get("nn_module_stack") or {}
             path = next(reversed(stack.values()))[0] if stack else ""
@@ -140,7 +142,7 @@ class Locations:
 
 
 def _exported(module, arguments, options):
-    """Write the module and its weights; return (the module's text, the number of weights)."""
+    """Write the MLIR text and the weights of a PyTorch module; return (MLIR text, number of weights)."""
     import torch
     from iree.compiler.extras import fx_importer
     from iree.turbine import aot
@@ -174,9 +176,10 @@ def _exported(module, arguments, options):
 
 
 def _arrays(module, arguments, options):
-    """Write the arguments and the module's results as .npz; return facts about them, as a dict.
+    """Write the arguments, and the results that PyTorch computes from them, as .npz.
 
-    If numpy does not have a tensor's type, no file is written, and the fact `no_arrays` says why."""
+    Returns the numbers of arguments and results, as a dict. If numpy does not have a tensor's type, no file is written,
+    and the entry `no_arrays` says why."""
     import numpy
     import torch
 

@@ -13,7 +13,8 @@ def children(operation):
 def walk(operation, inside=lambda operation: True):
     """Yield an operation and the operations nested in it, in the order of the text.
 
-    Operations nested in one for which `inside` returns False are left out."""
+    `inside` is called with each operation. If it returns False, the operations nested in that operation are left out.
+    """
     yield operation
     if inside(operation):
         for child in children(operation):
@@ -21,7 +22,7 @@ def walk(operation, inside=lambda operation: True):
 
 
 def names(location, prefix):
-    """Return the number N of each name `PREFIX` + N in a location, without repetition.
+    """Find the names in a location that are `prefix` and a number; return each of these numbers once.
 
     For example, the name `df.op.7` gives 7 for the prefix `df.op.`. Locations nested in a matching name are not
     searched."""
@@ -42,9 +43,10 @@ def numbers(location, prefix):
 
 
 def label(location, path, title):
-    """Return the first name and the first `file:line:column` in a location; None for what is missing.
+    """Return the first name in a location, and the first `file:line:column` in it.
 
-    `title` replaces the file name `path`."""
+    Each of the two is None if the location has none. In `file:line:column`, the file name `path` is replaced by
+    `title`."""
     if isinstance(location, ir.NameLoc):
         _, place = label(location.child_loc, path, title)
         return location.name_str, place
@@ -62,7 +64,7 @@ def label(location, path, title):
 
 
 def calls(module):
-    """Return function's name → names of the functions that it calls."""
+    """Return, for each function that calls others, its name with a list of the functions that it calls."""
     found = {}
     for top in children(module.operation):
         inside = [each for each in walk(top) if each.name == "util.call"]

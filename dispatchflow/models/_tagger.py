@@ -1,11 +1,14 @@
-"""Tag the operations and dispatches of a module by locations, and read the tags after a compile.
+"""Tag the operations and dispatches of a module, and find the tags again after a compile.
 
-`engine/provenance.py` runs this script three times as a process of its own, with phases of the compiler in between.
-The script imports only a toolchain's Python bindings and the standard library. Its commands write JSON, in a type of
-`models/tagged.py`:
-- `tag` gives each operation of the source module the location `df.op.N`.
-- `sites` gives each dispatch the location `df.site.N`, before the compiler merges equal dispatches.
-- `launches` reads both tags at the operations of the host program that launch dispatches."""
+A tag is a name, such as `df.op.7`, that this script writes into a location. If the compiler replaces an operation, the
+new operations get its location. Tags therefore lead from the compiled program back to the source.
+
+`engine/provenance.py` runs this script three times, each time as a new process. Between these runs, it runs phases of
+the compiler. The script imports only a toolchain's Python bindings and the standard library. Its three commands write
+JSON, whose types are in `models/tagged.py`:
+- `tag` gives operation N of the source module the location `df.op.N`.
+- `sites` gives dispatch N the location `df.site.N`, before the compiler merges equal dispatches.
+- `launches` reads both kinds of tags at the operations of the host program that launch dispatches."""
 
 import argparse
 import os
@@ -38,7 +41,7 @@ def _parsed(path):
 
 
 def _kind(operation):
-    """Return an operation's MLIR name; for an ONNX node, its operator, such as `Conv`."""
+    """Return an operation's MLIR name, or for an ONNX node its operator, such as `onnx.Conv`."""
     if operation.name == "torch.operator" and "name" in operation.attributes:
         return operation.attributes["name"].value
     return operation.name
@@ -54,9 +57,9 @@ def _text(operation, name):
 
 
 def _nodes(module):
-    """Return the nodes of all operations outside of dispatches, and operation → its node's index.
+    """Return a list of nodes, and a dict that maps each operation to the index of its node.
 
-    A node is a `tagged.Node`, as a dict."""
+    A node is a dict with the fields of `tagged.Node`, and describes one operation outside of dispatches."""
     nodes, numbers, made, arguments = [], {}, {}, {}
     for operation in reading.walk(module.operation, lambda each: each.name != _DISPATCH):
         number = numbers[operation] = len(nodes)
@@ -144,14 +147,14 @@ def sites(options):
 
 
 def _is_entered(operation):
-    """Return whether the operations nested in `operation` get their own entries in the list of a dispatch.
+    """Return whether operations nested in `operation` are listed separately among those of a dispatch.
 
-    Operations nested in a linalg operation do not. The linalg operation's entry has them as `scalars`."""
+    This is False for a linalg operation: the operations in its body are listed as its `scalars`."""
     return not operation.name.startswith("linalg.")
 
 
 def _computation(operation):
-    """Return a `tagged.Computation` for an operation in a dispatch, as a dict."""
+    """Return a dict with the fields of `tagged.Computation`, which describes an operation in a dispatch."""
     scalars = [each for each in reading.walk(operation) if each != operation] if not _is_entered(operation) else []
     return {
         "kind": operation.name,
@@ -207,10 +210,10 @@ def launches(options):
 
 
 def _symbol(operation):
-    """Return the symbols [executable, variant, export] of the kernel that a dispatch launches.
+    """Return the symbols [executable, variant, export] of the kernel that `operation` launches.
 
-    An attribute of the dispatch, or of an operation on which the dispatch depends, has the symbols. If there is none,
-    return ["?"]."""
+    The symbols are in an attribute of `operation`, or of an operation on which its operands depend. If no attribute has
+    them, return ["?"]."""
     seen, queue = set(), [operation]
     while queue:
         each = queue.pop(0)
@@ -232,13 +235,14 @@ def _top(operation):
 
 
 def _places(module):
-    """Return where the dispatches of each top-level operation are launched: operation → (name, at load).
+    """Map each top-level operation to (name, at load): the place that launches the dispatches in it.
 
-    `name` is the function that launches the dispatches. If an initializer launches them, `at load` is True, and `name`
-    lists the globals that the initializer stores.
+    If a function launches the dispatches, `name` is the function's name. If an initializer launches them, `at load` is
+    True, and `name` lists the globals that the initializer stores.
 
-    Usually an operation launches its own dispatches. But an initializer may call a function that records a command
-    buffer, and store the buffer in a global. The dispatches are then launched by the function that loads the global."""
+    Usually a top-level operation itself launches the dispatches in it. But an initializer may call a function that
+    records a command buffer, and store the buffer in a global. The function that loads this global then launches the
+    dispatches."""
     tops = list(reading.children(module.operation))
     loads, initial = {}, {}
     for top in tops:

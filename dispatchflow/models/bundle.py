@@ -1,7 +1,7 @@
-"""Format the text files of a bundle.
+"""Format the text files of a bundle, a folder in which the sites of a program can be run separately.
 
-A bundle is a folder of modules for IREE's tools; each module has the dispatch of one or more sites of a program.
-A site is a place of the program that launches a dispatch."""
+A site is a place of the program that launches a dispatch. The folder has one MLIR module for each dispatch. Sites that
+launch equal dispatches share a module."""
 
 from __future__ import annotations
 
@@ -16,35 +16,43 @@ from dispatchflow.models.site import Program, Site
 
 SPEC, REPRO, README = "sites.toml", "repro.sh", "README"
 MARK = "# Sites of "
-"""The beginning of a bundle's `sites.toml`, by which a later extraction recognizes a bundle's folder."""
+"""The first words of `sites.toml` in a bundle.
+
+If a folder has files, `doit extract` overwrites them only if the folder's `sites.toml` begins with these words."""
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """The content of a bundle: sites of a case, and the flags with which the case was compiled and run."""
+    """The content of a bundle, a folder in which the sites of one case can be run separately.
+
+    This includes the flags with which the sites are compiled and run."""
 
     case: str
     title: str
-    """The first part of the names of the sites' cases: `net` in `net.s01`."""
+    """The beginning of the name that each site gets in the spec: `net` in `net.s01`."""
     target: str
     threads: int | None
     flags: str
-    """The value of the spec's word `flags`: compiler flags besides the target's; may be empty."""
+    """The value of `flags` in `sites.toml`: compiler flags besides those of the target. It may be empty."""
     compiler: tuple[str, ...]
-    """All flags of the compiler."""
+    """All flags with which `repro.sh` compiles a site."""
     device: tuple[str, ...]
-    """The runtime tools' flags that choose the device."""
+    """The flags with which IREE's tools, such as `iree-run-module`, choose the device."""
     iree: str
     """The version of the compiler."""
     program: Program
     sweeps: tuple[Sweep, ...]
     left_out: str | None = None
-    """The case's tuning if it reads a file, so that it is left out of the sweeps; None otherwise."""
+    """The name of the case's tuning if the tuning reads a file; otherwise None.
+
+    The spec does not use this tuning."""
     replay: bool = False
-    """Whether `repro.sh run` records the call for `iree-run-replay`."""
+    """Whether `repro.sh run` also records each call in a file that `iree-run-replay` reads."""
     execution: int | None = None
-    """The number of the execution of each site that was captured, from 1; None for the last execution."""
+    """The captured execution of each site, counted from 1; None for the last execution."""
     wrong: bool = False
-    """Whether the case's own results are wrong, so that results of its sites may be wrong too."""
+    """Whether the case's own results are wrong.
+
+    The expected results of the sites, which the case also computed, may then be wrong too."""
 
 
 WRONG = (
@@ -54,7 +62,9 @@ WRONG = (
 
 
 def spec(bundle: Bundle) -> str:
-    """Return the text of `sites.toml`, a spec of dispatchflow with one `[[sweep]]` for each module."""
+    """Return the text of `sites.toml`, a spec (input file) of dispatchflow.
+
+    The spec has one `[[sweep]]` table for each module."""
     lines = [f"{MARK}{bundle.case}, each by itself. The files are relative to this one."]
     if bundle.left_out:
         lines.append(f"# The case has the tuning {bundle.left_out}. It reads a file and is left out here.")
@@ -87,15 +97,19 @@ def _sweep(bundle: Bundle, sweep: Sweep) -> Iterator[str]:
 
 
 def _called(bundle: Bundle, sweep: Sweep) -> str:
-    """Return a sweep's site as text: `site 1, KERNEL; the same module as site 4, 7`."""
+    """Return text that names a site and its kernel: `site 1, KERNEL; the same module as site 4, 7`.
+
+    The site is that of `sweep`. Sites 4 and 7 launch the same dispatch as site 1."""
     same = f"; the same module as site {', '.join(map(str, sweep.same))}" if sweep.same else ""
     return f"site {sweep.site.number}, {sweep.site.export}{same}"
 
 
 def repro(bundle: Bundle) -> str:
-    """Return the text of `repro.sh`, which takes `compile`, `run` or `benchmark`, then names of sites.
+    """Return the text of the script `repro.sh`.
 
-    `run` compares the results bit by bit. If bits differ, it compares within the tolerance of `iree-run-module`."""
+    The script's arguments are `compile`, `run` or `benchmark`, and then names of sites. `run` compares a site's results
+    with the expected results bit by bit. If a bit differs, `run` compares them again, within the tolerance of
+    `iree-run-module`."""
     runnable = [sweep for sweep in bundle.sweeps if sweep.inputs is not None]
     local = any(flag.startswith("--device=local") for flag in bundle.device)
     cases = "\n".join(_given(sweep) for sweep in runnable)
@@ -168,9 +182,9 @@ exit $failed
 
 
 def _given(sweep: Sweep) -> str:
-    """Return the branch of the shell's `case` that sets a site's inputs and results.
+    """Return the branch of a `case` statement in the shell that sets a site's inputs and expected results.
 
-    Words are not quoted, because no word has a character that the shell interprets."""
+    The values are not quoted, because they have no characters that the shell interprets."""
     inputs = " ".join(f"--input={_of_tools(word)}" for word in sweep.inputs or ())
     names = [f"out{i}" for i in range(len(sweep.expected))]
     results = " ".join(f"--expected_output={_of_tools(word)}" for word in sweep.expected)
@@ -183,9 +197,10 @@ def _given(sweep: Sweep) -> str:
 
 
 def _of_tools(word: str) -> str:
-    """Convert an entry of `inputs` or `expected` to the spelling of IREE's tools.
+    """Convert an entry of a spec's `inputs` or `expected` to the spelling of IREE's tools.
 
-    For example, `tensor<f32>=@x.bin` becomes `f32=@x.bin`. The range `0..1` (random integers) becomes the number 0."""
+    For example, `tensor<f32>=@x.bin` becomes `f32=@x.bin`. The range `0..1`, which stands for random integers in a
+    spec, becomes the number 0."""
     type_, equals, value = word.partition("=")
     return f"{type_.removeprefix('tensor<').removesuffix('>')}{equals}{'0' if value == '0..1' else value}"
 
@@ -195,7 +210,7 @@ def _broken(flags: Sequence[str]) -> str:
 
 
 def readme(bundle: Bundle) -> str:
-    """Return the text of `README`: the toolchain, the commands, and each site's source operations."""
+    """Return the text of `README`: the toolchain, the commands, and what each site computes."""
     device = shlex.join(bundle.device)
     lines = [
         f"Sites of {bundle.case}, each as a module of its own.",
@@ -226,7 +241,9 @@ def readme(bundle: Bundle) -> str:
 
 
 def sources(program: Program, site: Site) -> list[str]:
-    """Return each source operation of a site as text: its name or kind, and its place in the source."""
+    """Return one line of text for each source operation that a site computes.
+
+    The line has the operation's kind, and its name and its place in the source if they are known."""
     known = {operation.number: operation for operation in program.operations}
     found = (known[origin.operation] for origin in site.origins)
     return [" ".join(filter(None, (each.kind, each.name, each.place))) for each in found]

@@ -1,4 +1,4 @@
-"""Split the time of calls into parts that do not overlap and add up to the whole time."""
+"""Split the wall time of profiled calls into parts that do not overlap and add up to the whole time."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ Span = tuple[int, int]
 
 
 class Split(msgspec.Struct, frozen=True):
-    """The wall time of all calls, `call_ns`, and the five parts that add up to it; all in ns.
+    """The wall time of one or more calls, and the five parts that add up to this time; all in ns.
 
-    If a span of time belongs to several parts, the first of them gets it."""
+    A moment may fit the descriptions of several parts. It then counts in the first of them, in the order of the fields.
+    """
 
     call_ns: int
-    """The wall time that the benchmark tool measured."""
+    """The wall time of the calls, as the benchmark tool measured it."""
     dispatches_ns: int
     """The time in which at least one dispatch runs."""
     launching_ns: int
     """The time in which a queue executes an operation, but no dispatch runs.
 
-    For example, the operation begins, or executes a barrier, a copy or a fill."""
+    For example, the operation begins, is between two dispatches, or copies or fills memory."""
     allocation_ns: int
     """The time in which a queue allocates or frees memory."""
     waiting_ns: int
-    """The time in which an operation is submitted and has not ended, but no description above is true.
+    """The time in which an operation was submitted and has not ended, and which belongs to no part above.
 
     For example, a worker is waking up, or a dependency is pending."""
     host_ns: int
-    """The time in which the queues are empty.
+    """The time in which no operation is in a queue.
 
     The host program runs, or wakes up after the last operation."""
 
@@ -44,13 +45,12 @@ class Split(msgspec.Struct, frozen=True):
 def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], call_ns: int) -> Split:
     """Divide `call_ns`, the wall time of all calls together, into the parts of `Split`.
 
-    If the profile has no start and end of a queue operation, they are estimated. An operation with dispatches counts as
-    running from the start of its first dispatch to the end of its last. An operation without dispatches counts as
-    running from `submitted_ns` to `ready_ns`.
+    If the profile does not have the start and end of a queue operation, they are estimated. An operation with
+    dispatches counts as running from the start of its first dispatch to the end of its last dispatch. An operation
+    without dispatches counts as running from `submitted_ns` to `ready_ns`.
 
     Raises:
-        ToolError: the events took longer than `call_ns`.
-    """
+        ToolError: the events of the profile took longer than `call_ns`."""
     dispatching = [(launch.start_ns, launch.end_ns) for launch in launches]
     executing = _executing(launches)
     busy, allocating, pending = list(executing.values()), [], []
@@ -75,13 +75,17 @@ def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], c
 
 
 def spans_of(launches: Iterable[Launch], operations: Iterable[QueueOperation]) -> list[Span]:
-    """Return (start, end) of each operation's execution, as `split_of` estimates them."""
+    """Return the start and end of the execution of each queue operation, in ns.
+
+    If the profile does not have them, they are estimated in the same way as in `split_of`."""
     executing = _executing(launches)
     return [_span(each, executing.get(each.submission)) for each in operations]
 
 
 def _executing(launches: Iterable[Launch]) -> dict[int, Span]:
-    """Return submission → (start of its first launch, end of its last launch)."""
+    """Return the earliest start and the latest end of the launches of each submission.
+
+    A launch is one execution of a dispatch. The keys of the result are the numbers of the submissions."""
     found: dict[int, Span] = {}
     for launch in launches:
         start, end = found.get(launch.submission, (launch.start_ns, launch.end_ns))
@@ -109,9 +113,10 @@ def union_ns(spans: Iterable[Span]) -> int:
 
 
 def own_times(launches: Sequence[Launch]) -> list[int]:
-    """Return each launch's share, in ns, of the time in which at least one launch runs.
+    """Return the share of each launch, in ns, of the time in which at least one launch runs.
 
-    Launches that run at the same time get equal shares. The sum of all shares is the `union_ns` of the launches."""
+    A launch is one execution of a dispatch. While several launches run at the same time, each gets an equal share of
+    this time. The sum of all shares is exactly the time in which at least one launch runs."""
     own = [0] * len(launches)
     edges = sorted(
         (moment, kind, place)
@@ -135,9 +140,10 @@ def own_times(launches: Sequence[Launch]) -> list[int]:
 
 
 def apportioned(parts: Sequence[int], total: int) -> list[int]:
-    """Scale parts to integers whose sum is exactly `total`, rounding up those with the largest remainders.
+    """Scale `parts` to integers whose sum is exactly `total`.
 
-    If all parts are 0, all results are 0."""
+    The scaled numbers with the largest fractions are rounded up, and all others are rounded down. If all parts are 0,
+    all results are 0."""
     whole = sum(parts)
     if not whole:
         return [0] * len(parts)

@@ -1,8 +1,8 @@
-"""Read the operands and results of a program's sites from the values that `df_capture` returns.
+"""Read the operands and results of a program's sites from the results of the function `df_capture`.
 
-A site is a place of the program that launches a dispatch. `_capturer.py` adds `df_capture` to a module. The module
-stores each value in a global, its slot, and `df_capture` returns all slots. A scalar is stored as the bits of an i64.
-"""
+A site is a place of the program that launches a dispatch. The script `_capturer.py` changes a module so that it copies
+the operands and results of its dispatches into globals, called slots. The script also adds the function `df_capture`,
+which calls the program and returns the content of all slots. The slot of a scalar is an i64 with the scalar's bits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dispatchflow.models import work
 
 _SCRIPT = Path(__file__).with_name("_capturer.py")
 FUNCTION = "df_capture"
-"""The name of the function that the script adds to the module."""
+"""The name of the function that the script `_capturer.py` adds to a module."""
 
 _WIDE = ("i64", "f64", "index")
 
@@ -29,36 +29,42 @@ class Value(msgspec.Struct, frozen=True):
     type: str
     """The MLIR type: `tensor<4x?xf32>`, `index`."""
     slot: int | None
-    """The index in `Capturing.slots` of the value's content; None if it is not captured."""
+    """The index, in `Capturing.slots`, of the global that holds the value.
+
+    It is None if the value is not captured."""
     dims: tuple[int, ...] = ()
-    """The indices of the slots that have the value's dynamic sizes."""
+    """The indices, in `Capturing.slots`, of the globals that hold the value's dynamic sizes."""
     why: str | None = None
-    """The reason why the value is not captured."""
+    """The reason why the value is not captured; None if it is captured."""
 
 
 class Dispatch(msgspec.Struct, frozen=True):
     """A dispatch whose operands and results are captured."""
 
     dispatch: int
-    """The number N of the dispatch's tag, `df.site.N`."""
+    """The number N in the location `df.site.N`, which identifies the dispatch in the module."""
     executions: int
-    """The index of the slot that counts the dispatch's executions."""
+    """The index, in `Capturing.slots`, of the global that counts the dispatch's executions."""
     values: tuple[Value, ...]
 
 
 class Capturing(msgspec.Struct, frozen=True):
-    """A module that captures operands and results of its dispatches.
+    """The description of a module that stores the operands and results of its dispatches in globals.
 
-    Its function `df_capture` returns the original function's results, then all slots. A slot is a global with a
-    captured value, or with a dispatch's number of executions."""
+    These globals are called slots. For each dispatch, one more slot counts the executions. The module's function
+    `df_capture` calls the original function. It returns the original results, followed by the content of all slots."""
 
     results: tuple[str, ...]
     """The MLIR types of the original function's results."""
     slots: tuple[str, ...]
-    """The types of the slots: `i64` for a scalar, or `!hal.buffer_view` for a tensor."""
+    """The types of the slots, which are globals that hold captured values or count executions.
+
+    The type is `!hal.buffer_view` for a tensor, and `i64` for a scalar or a count."""
     dispatches: tuple[Dispatch, ...]
     undefined: int = 0
-    """The number of uninitialized tensors in the program, which the script fills with a constant."""
+    """The number of uninitialized tensors in the program.
+
+    The script `_capturer.py` fills these tensors with a constant."""
 
     def nbytes(self) -> int:
         """Return the total size, in bytes, of the captured tensors whose sizes are static."""
@@ -82,15 +88,16 @@ class Tensor(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name under which the tensor's bytes are stored with the capture: `3.in0`."""
+        """The name under which the tensor's bytes are stored: `3.in0` for the first operand of site 3."""
         return f"{self.site}.{self.value}"
 
     @property
     def undefined_name(self) -> str:
-        """The name under which the mask of undefined elements is stored.
+        """The name under which the mask of the tensor's undefined elements is stored: `3.in0.undefined`.
 
-        The mask has one byte for each element of the tensor. If elements are narrower than a byte, the mask has one
-        byte for each byte of the tensor. A byte of the mask is 1 where the tensor is undefined, and 0 elsewhere."""
+        An element is undefined if it depends on memory that the program never wrote. The mask has one byte for each
+        element of the tensor: 1 if the element is undefined, and 0 otherwise. If elements are narrower than a byte, the
+        mask has one byte for each byte of the tensor."""
         return f"{self.name}.undefined"
 
 
@@ -99,17 +106,17 @@ class Missing(msgspec.Struct, frozen=True):
 
     site: int
     value: str | None
-    """The operand or result, `in0` or `out1`; None if nothing of the site is captured."""
+    """The name of the operand or result, `in0` or `out1`; None if nothing of the site is captured."""
     reason: str
 
 
 class Capture(msgspec.Struct, frozen=True):
-    """The operands and results of one execution of each site."""
+    """The captured operands and results of a program's sites, from one execution of each site."""
 
     tensors: tuple[Tensor, ...]
     missing: tuple[Missing, ...] = ()
     executions: dict[str, int] = {}
-    """Site's number, as text → number of the site's executions in the call."""
+    """The number of executions of each site in the call. The keys are the sites' numbers as text."""
 
     @property
     def nbytes(self) -> int:
@@ -117,22 +124,22 @@ class Capture(msgspec.Struct, frozen=True):
 
 
 Read = Callable[[int], bytes]
-"""A function from a slot's index to its content: a tensor's elements, or a scalar as 8 bytes.
+"""A function that takes the index of a slot, and returns the content of the slot as bytes.
 
-The 8 bytes are little-endian."""
+A slot is a global that holds a captured value. The bytes are the elements of a tensor, or the 8 little-endian bytes of
+a scalar."""
 
 
 def capture(
     made: Capturing, sites: Mapping[int, int], read: Read, execution: int | None = None
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Return the capture of a call, and the bytes of each captured tensor by the tensor's name.
+    """Return the description of the values that a call captured, and the bytes of each value by its name.
 
     Args:
-        made: the facts about the module that was called.
-        sites: number of a dispatch → number of its site.
+        made: the description of the module that was called.
+        sites: the number of each dispatch's site; the keys are the numbers of the dispatches.
         read: a function that returns the content of a slot, which is a global with a captured value.
-        execution: which execution of each site was captured, from 1; None for the last one.
-    """
+        execution: which execution of each site was captured, from 1; None for the last one."""
     tensors: list[Tensor] = []
     missing: list[Missing] = []
     executions: dict[str, int] = {}
@@ -177,17 +184,19 @@ def _not_run(count: int, execution: int | None) -> str | None:
 def with_fills(
     one: Capture, contents: Mapping[str, bytes], other: Mapping[str, bytes]
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Find undefined elements; return the capture with marked tensors, and the masks by name.
+    """Find the undefined elements of captured tensors: those that differ between two calls.
 
-    An element is undefined if the program never wrote its memory. Such memory had different content in two calls, so
-    the element differs between the calls. A mask is 1 where an element is undefined. A tensor whose size differs is
-    moved to `missing`.
+    An element is undefined if it depends on memory that the program never wrote. The two calls filled this memory with
+    different numbers.
+
+    The result is a capture in which tensors with undefined elements are marked, and a mask for each marked tensor, by
+    the mask's name. A mask is 1 where an element is undefined. A tensor whose size differs between the calls is moved
+    to `missing`.
 
     Args:
-        one: the capture.
-        contents: tensor's name → bytes in the first call.
-        other: tensor's name → bytes in the second call.
-    """
+        one: the capture from the first call.
+        contents: the bytes of each tensor in the first call, by the tensor's name.
+        other: the bytes of each tensor in the second call, by the tensor's name."""
     tensors: list[Tensor] = []
     missing = list(one.missing)
     masks: dict[str, bytes] = {}
@@ -224,9 +233,10 @@ def spelt(type_: str, sizes: Sequence[int]) -> str:
 def capturer_argv(
     python: str, bindings: str, function: str, dispatches: Sequence[int], execution: int | None, fill: int
 ) -> tuple[str, ...]:
-    """Return a command line of `_capturer.py`, which adds capturing to the module in the file `flow`.
+    """Return a command line that runs the script `_capturer.py` on the module in the file `flow`.
 
-    The script writes the module `capturing` and the facts `capturing.json`."""
+    The script changes the module so that it also returns the operands and results of its dispatches. It writes the
+    changed module to `capturing`, and a description of this module (`Capturing`) to `capturing.json`."""
     options = (
         f"--bindings={bindings}",
         "--input=flow",

@@ -8,22 +8,25 @@ from dispatchflow.models import kinds
 from dispatchflow.models.tagged import Node
 
 Point = int | str
-"""A node's number, or the name of a source or sink of the graph.
+"""A point of the def-use graph: the number of a node, or the name of a source or a sink.
 
-Sources have names such as `argument main 0` and `constant`; sinks have names such as `result main`."""
+A source is an argument of a function (`argument main 0`), or `constant`. A sink is the results of a function (`result
+main`)."""
 
 
 class DefUse:
     """The graph of a module's operations and the values that they use.
 
-    A node is an operation, together with the operations in its body (as in a linalg operation). Functions, loops and
-    branches are no nodes; each operation in them is one. A point is a node (its number), an argument or a result of a
-    function (`argument main 0`, `result main`), or `constant`."""
+    Its nodes are operations. The operations in the body of a linalg operation have no nodes: they belong to the node of
+    the linalg operation. Each operation in a function, loop or branch has its own node.
+
+    A point of the graph is a node (as its number), an argument of a function (`argument main 0`), the results of a
+    function (`result main`), or `constant`."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self.owner = [self._owner(number) for number in range(len(nodes))]
-        """At index n, the operation that operation n is part of: n itself, or the linalg operation around it."""
+        """The number of each operation's node: the operation's own, or that of the linalg operation around it."""
         self.before: dict[Point, dict[Point, None]] = {}
         self.after: dict[Point, dict[Point, None]] = {}
         for number in range(len(nodes)):
@@ -57,15 +60,21 @@ class DefUse:
         self.after.setdefault(made, {})[used] = None
 
     def sources(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return the points that `point` uses, directly or through nodes for which `is_passed` returns True."""
+        """Return the points of the graph whose values `point` uses, directly or through other nodes.
+
+        The search continues through a node only if `is_passed` returns True for the node."""
         return self._reached(self.before, [point], is_passed)
 
     def users(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return the points that use `point`, directly or through nodes for which `is_passed` returns True."""
+        """Return the points of the graph that use the value of `point`, directly or through other nodes.
+
+        The search continues through a node only if `is_passed` returns True for the node."""
         return self._reached(self.after, [point], is_passed)
 
     def between(self, begin: Iterable[Point], end: Iterable[Point], is_passed: Callable[[int], bool]) -> set[int]:
-        """Return the nodes between `begin` and `end`, on paths of nodes for which `is_passed` returns True."""
+        """Return the nodes on all paths that lead from a point of `begin` to a point of `end`.
+
+        Between its two ends, a path has only nodes for which `is_passed` returns True."""
         forward = self._reached(self.after, begin, is_passed)
         backward = self._reached(self.before, end, is_passed)
         return {point for point in forward & backward if isinstance(point, int) and is_passed(point)}
@@ -85,7 +94,7 @@ class DefUse:
         return found
 
     def depends_on_arguments(self) -> set[int]:
-        """Return the nodes that depend on an argument of a function."""
+        """Return the numbers of the nodes that depend, directly or indirectly, on an argument of a function."""
         given = [point for point in self.after if isinstance(point, str) and point.startswith("argument ")]
         return {point for point in self._reached(self.after, given, lambda node: True) if isinstance(point, int)}
 

@@ -1,6 +1,7 @@
-"""Turn each module that `_extractor.py` wrote for a program's sites into a sweep of a spec.
+"""Describe the modules that the script `_extractor.py` wrote, as sweeps of a spec.
 
-A site is a place of the program that launches a dispatch. A sweep is a `[[sweep]]` table of a spec in TOML."""
+The script writes each dispatch of a program as a separate module. A sweep is a `[[sweep]]` table of a TOML spec; it
+names the module, and its inputs and results. A site is a place of the program that launches a dispatch."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _UNUSABLE = {
     "encoding": "its operands have an encoding, a layout that the compiler chooses later, so no function can take them",
     "complex<": "its operands or results are complex numbers, which a spec cannot describe",
 }
-"""A part of an MLIR type → why a module with such an argument or result has no sweep."""
+"""Parts of MLIR types that no argument or result in a spec can have, each with the reason."""
 
 
 class Argument(msgspec.Struct, frozen=True):
@@ -31,33 +32,34 @@ class Argument(msgspec.Struct, frozen=True):
     type: str
     """The argument's MLIR type: `tensor<4x?xf32>`, `index`."""
     value: str
-    """The operand (`in0`) that is passed, or the operand or result (`out0`) one of whose sizes is passed.
+    """The name of the operand or result of the dispatch from which the argument comes.
 
-    It is `workload0` if the argument is a number that occurs only in the dispatch's workload."""
+    If an operand is passed, this is its name, `in0`. If a size is passed, this is the operand or result (`out0`) that
+    has the size. If a number is passed that occurs only in the dispatch's workload, this is `workload0`."""
     dim: int | None = None
-    """The dimension of `value` whose size the argument is; None if the argument is `value` itself."""
+    """The index of the dimension whose size is passed; None if no size is passed."""
 
 
 class Extract(msgspec.Struct, frozen=True):
-    """An extracted module, with one executable and a function that launches one of its exports."""
+    """An extracted module, with one executable and a function that launches one export of it."""
 
     executable: str
     export: str
     arguments: tuple[Argument, ...]
     results: tuple[str, ...]
-    """The types of the results in MLIR."""
+    """The MLIR types of the function's results."""
 
 
 class Extracted(msgspec.Struct, frozen=True):
-    """The modules that `_extractor.py` wrote; module N is its file `N.mlir`."""
+    """The modules that the script `_extractor.py` wrote. Module N is in the file `N.mlir`."""
 
     modules: tuple[Extract, ...]
     dispatches: dict[int, int]
-    """Number of a dispatch (`models.site.Site.dispatch`) → number of its module."""
+    """The number of each dispatch's module. The keys are numbers of dispatches (`Site.dispatch`)."""
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A captured operand or result."""
+    """A captured operand or result of a dispatch."""
 
     type: str
     """The type with the sizes at run time, `4x8xf32`; `index` or `i32` for a scalar."""
@@ -68,40 +70,45 @@ class Value(msgspec.Struct, frozen=True):
 
 
 class Sweep(msgspec.Struct, frozen=True):
-    """A sweep of a spec for one extracted module, with the files of its inputs and results."""
+    """The content of a `[[sweep]]` table for one extracted module, and the files to which it refers."""
 
     site: Site
     same: tuple[int, ...]
-    """The numbers of the other sites that launch the same module."""
+    """The numbers of the other sites that share this module, because they launch equal dispatches."""
     module: int
-    """The index in `Extracted.modules`."""
+    """The index of the module in `Extracted.modules`."""
     name: str
-    """The stem of the sweep's files: `s01`."""
+    """The beginning of the names of the sweep's files: `s01` in `s01.mlir`."""
     inputs: tuple[str, ...] | None
-    """The spec's word `inputs`; None if no inputs are known, for the reason `why`."""
+    """The value of `inputs` in the table. None if the inputs are not known, for the reason in `why`."""
     expected: tuple[str, ...] = ()
-    """The spec's word `expected`; empty if the results are not known."""
+    """The value of `expected` in the table. It is empty if the results are not compared."""
     files: tuple[tuple[str, str], ...] = ()
-    """(name of a file beside the module, such as `s01.in0.bin`; name of the captured value in it, `in0`)."""
+    """(name of a file beside the module, `s01.in0.bin`; name of the captured value in the file, `in0`)."""
     why: str | None = None
-    """The reason why inputs or expected results are missing; None if both are there."""
+    """The reason why inputs or expected results are missing; None if neither is missing."""
 
 
 def extractor_argv(python: str, bindings: str, source: str, facts: str) -> tuple[str, ...]:
-    """Return a command line of `_extractor.py`; `source` and `facts` are files in the working directory."""
+    """Return a command line that runs the script `_extractor.py`.
+
+    `source` is the file with the module, and `facts` is the file into which the script writes a description of the
+    extracted modules (`Extracted`). Both files are in the working directory."""
     return (python, "-I", "-S", str(_SCRIPT), f"--bindings={bindings}", f"--input={source}", f"--facts={facts}")
 
 
 def stem(number: int, program: Program) -> str:
-    """Return the stem of a site's files: `s01`, or `s001` in a program of 100 sites or more."""
+    """Return the beginning of the names of a site's files.
+
+    This is `s01` for site 1, or `s001` in a program of 100 sites or more."""
     return f"s{number:0{max(2, len(str(len(program.sites))))}d}"
 
 
 def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict[int, list[Site]]:
-    """Return the sites that launch each module: module's number → sites, in program order.
+    """Group sites by the extracted module that they launch; return the sites of each module by its number.
 
-    Only the sites whose numbers are in `sites` are returned. A site without a module is left out: the compiler added
-    its dispatch after the other dispatches were formed."""
+    Only sites whose numbers are in `sites` are returned, in program order. A site is left out if it has no module,
+    because the compiler added its dispatch after it had formed all others."""
     found: dict[int, list[Site]] = {}
     for site in program.sites:
         if site.number in sites and site.dispatch in extracted.dispatches:
@@ -110,7 +117,9 @@ def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict
 
 
 def captured_first(sites: Sequence[Site], captured: Container[int]) -> list[Site]:
-    """Sort the sites of one module: those whose numbers are in `captured` come first."""
+    """Sort sites so that those whose numbers are in `captured` come first.
+
+    `sites` has the sites that share one extracted module."""
     return sorted(sites, key=lambda site: site.number not in captured)
 
 
@@ -122,15 +131,17 @@ def without_module(program: Program, extracted: Extracted, sites: Sequence[int])
 def sweep(
     program: Program, extracted: Extracted, number: int, sites: Sequence[Site], captured: Mapping[str, Value] | str
 ) -> Sweep:
-    """Return the sweep of an extracted module, named after the first of `sites`.
+    """Return the content of the `[[sweep]]` table for an extracted module.
+
+    The table is named after the first of `sites`, and has the inputs and results of this site.
 
     Args:
         program: the program of the sites.
         extracted: the modules of the program.
         number: the number of the module.
         sites: the sites that launch the module (see `captured_first`).
-        captured: name (`in0`, `out0`) → captured value of the first site; or the reason why nothing was captured.
-    """
+        captured: the captured operands and results of the first site, by name (`in0`, `out0`). If nothing was captured,
+            `captured` is the reason."""
     site, module, name = sites[0], extracted.modules[number], stem(sites[0].number, program)
     same = tuple(sorted(each.number for each in sites[1:]))
     if why := _unusable(module):
@@ -161,16 +172,16 @@ def sweep(
 
 
 def _unusable(module: Extract) -> str | None:
-    """Return why no spec can describe a module's arguments and results; None if one can."""
+    """Return the reason why a spec cannot describe a module's arguments and results; None if it can."""
     types = [*(argument.type for argument in module.arguments), *module.results]
     reasons = (why for text, why in _UNUSABLE.items() if any(text in type_ for type_ in types))
     return next(reasons, None)
 
 
 def random_input(argument: Argument) -> str | None:
-    """Return the entry of `inputs` for random numbers of an argument's type, such as `4x8xf32`.
+    """Return the entry of `inputs` that gives an argument random numbers, such as `4x8xf32`.
 
-    The result is None for a scalar, or if a size is dynamic."""
+    `inputs` is a list in a spec. If the argument is a scalar or has a dynamic size, the result is None."""
     type_ = spelling(argument.type)
     if "?" in type_ or not argument.type.startswith("tensor<"):
         return None
@@ -200,7 +211,9 @@ def _file(name: str, value: str, type_: str, files: dict[str, str]) -> str:
 
 
 def _number(type_: str, content: bytes) -> str | None:
-    """Return a scalar as text; None for a type that IREE's tools do not take as a scalar."""
+    """Return a scalar as text, converted from its bytes.
+
+    If IREE's tools do not take a scalar of this type, the result is None."""
     if type_ not in _SCALARS:
         return None
     form = _SCALARS[type_]

@@ -40,7 +40,9 @@ def is_control(kind: str) -> bool:
 
 
 def is_frame(kind: str) -> bool:
-    """Return whether an operation only contains or calls others: a module, function, return or loop."""
+    """Return whether an operation only gives a program its structure, and computes nothing itself.
+
+    Examples are a module, a function, a call, a return, a loop, and the load of a global."""
     return _FRAME.match(kind) is not None or is_control(kind)
 
 
@@ -49,7 +51,7 @@ def is_constant(kind: str) -> bool:
 
 
 def reshapes(kind: str) -> bool:
-    """Return whether an operation only changes a shape or fills a tensor, which needs no dispatch."""
+    """Return whether an operation needs no dispatch, because it only changes a shape or fills a tensor."""
     return _RESHAPE.match(kind) is not None
 
 
@@ -65,12 +67,12 @@ def computes(node: Node) -> bool:
 
 
 def is_around(operation: Computation) -> bool:
-    """Return whether an operation in a dispatch only loads, stores, fills or otherwise serves others."""
+    """Return whether an operation in a dispatch only serves others, as loads, stores and fills do."""
     return _AROUND.match(operation.kind) is not None or not (operation.tensor or operation.scalars)
 
 
 def arithmetic(operation: Computation) -> int | None:
-    """Return the number of arithmetic operations per iteration of a linalg operation; None if unknown."""
+    """Return how many arithmetic operations each iteration of a linalg operation does; None if unknown."""
     if operation.scalars:
         return sum(_ARITHMETIC.match(scalar.kind) is not None for scalar in operation.scalars)
     if _NO_WORK.match(operation.kind) or operation.maps or moves(operation.kind):
@@ -79,7 +81,7 @@ def arithmetic(operation: Computation) -> int | None:
 
 
 def is_arithmetic(operation: Computation) -> bool:
-    """Return whether an operation in a dispatch computes, and does not only move, elements."""
+    """Return whether an operation in a dispatch computes elements, and does not only move them."""
     if operation.scalars:
         return any(not scalar.kind.startswith(("linalg.index", "arith.constant")) for scalar in operation.scalars)
     return arithmetic(operation) is None

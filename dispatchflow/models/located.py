@@ -1,6 +1,7 @@
-"""Decide which sites of a program are wrong, from a comparison of each site with a reference.
+"""Decide which sites of a program compute wrong results, by comparing each site with a reference.
 
-A site is a place of the program that launches a dispatch."""
+A site is a place of the program that launches a dispatch. The reference is the same dispatch, compiled for another
+target."""
 
 from __future__ import annotations
 
@@ -11,21 +12,24 @@ import msgspec
 from dispatchflow.models.site import Program, Site
 
 WRONG, DOUBTFUL, RIGHT = "WRONG", "doubtful", "right"
-"""The verdicts of a site: its error is above both tolerances, between them, or below both.
+"""The verdicts of a site.
 
-`verification/tolerances.py` explains why there are two tolerances."""
+There are two tolerances for an error; `verification/tolerances.py` explains why. A site is wrong if an error is above
+both tolerances, doubtful if an error is between them, and right if all errors are below both."""
 
 _HOST = "no single site is wrong: accumulated error or the host program"
 
 
 class ResultCheck(msgspec.Struct, frozen=True):
-    """One result of a site, compared with the result that the reference computes from the same operands."""
+    """The comparison of one result of a site with the result of the reference.
+
+    The reference is the same dispatch, compiled for another target and called with the same operands."""
 
     result: int
     word: str
     """The verdict, one of `verification.verdict_words.VERIFICATIONS`."""
     error: float | None
-    """The largest error divided by the tolerance; None if bits are compared."""
+    """The largest error divided by the tolerance (the smaller one of two); None if bits are compared."""
     wrong: int
     """The number of elements that are not as expected."""
     elements: int
@@ -38,28 +42,28 @@ class ResultCheck(msgspec.Struct, frozen=True):
 
     @property
     def severity(self) -> tuple[bool, float, int]:
-        """A number that is larger for a worse result; it sorts the results of a site."""
+        """A sort key, which is larger for a worse result of the site."""
         return self.word == "different", self.error or 0.0, self.wrong
 
 
 class SiteCheck(msgspec.Struct, frozen=True):
-    """A site, and the comparison of each of its results."""
+    """The comparison of each result of a site with a reference."""
 
     site: int
     results: tuple[ResultCheck, ...] = ()
     why: str | None = None
-    """The reason why the site is not compared; None if it is."""
+    """The reason why the site is not compared; None if it is compared."""
     uncompiled: bool = False
-    """Whether this reason is that the site does not compile for the reference."""
+    """Whether the site is not compared because it does not compile for the target of the reference."""
 
     @property
     def worst(self) -> ResultCheck | None:
-        """The worst result; None if none is compared."""
+        """The worst result of the site; None if no result is compared."""
         return max(self.results, key=lambda each: each.severity, default=None)
 
     @property
     def word(self) -> str | None:
-        """The verdict, `WRONG`, `doubtful` or `right`; None if the site is not compared."""
+        """The verdict of the site: `WRONG`, `doubtful` or `right`; None if the site is not compared."""
         words = {each.word for each in self.results}
         if self.why is not None or not words:
             return None
@@ -67,20 +71,23 @@ class SiteCheck(msgspec.Struct, frozen=True):
 
 
 class Located(msgspec.Struct, frozen=True):
-    """The comparison of each site of a case with the results of the target `reference`.
+    """The comparison of the results of a case's sites with those of the same dispatches on another target.
 
-    A site is a place of the program that launches a dispatch."""
+    A site is a place of the case's program that launches a dispatch. The other target is the reference."""
 
     case: str
     reference: str
     """The name of the target that computed the expected results."""
     program: Program
     checks: tuple[SiteCheck, ...]
-    """The checks of the sites, in order of execution."""
+    """The comparisons of the sites, in program order."""
     whole: str | None = None
     """The reason why the case's own results are wrong; None if they are right or were not verified."""
     other: str | None = None
-    """Another reference, for which the first of the uncompiled sites compiles; None if there is none."""
+    """The name of another target that could be the reference.
+
+    The first site in `uncompiled` compiles for this target. The name is None if all sites compile for the reference, or
+    if no other target was found."""
 
     @property
     def wrong(self) -> tuple[SiteCheck, ...]:
@@ -96,7 +103,7 @@ class Located(msgspec.Struct, frozen=True):
 
     @property
     def fails(self) -> bool:
-        """Whether a site is wrong, or nothing was compared."""
+        """Whether a site is wrong, or no site could be compared."""
         return bool(self.wrong) or len(self.uncompared) == len(self.checks)
 
     def site(self, number: int) -> Site:

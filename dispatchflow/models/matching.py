@@ -1,11 +1,11 @@
 """Find the site of each launch in a profile: the place of the program that launched the dispatch.
 
-The launches of one submission are the dispatches of one command buffer. The names of their kernels (exports), in order,
-show which command buffer of the program was submitted.
+A launch is one execution of a dispatch. The launches of one submission are the dispatches of one command buffer. The
+names of their kernels (exports), in order, show which command buffer of the program was submitted.
 
-Several command buffers may have the same sequence of exports. If they are recorded once and used by all calls, they are
-distinguished by the runtime's numbers of command buffers, which ascend in the order of creation. Sites that cannot be
-distinguished form one group, `3|7`."""
+Several command buffers may have the same sequence of exports. If they are recorded once and used by all calls, the
+runtime's numbers of the command buffers distinguish them, because these numbers ascend in the order of creation. Sites
+that cannot be distinguished form one group, which is written as `3|7`."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ Group = tuple[int, ...]
 
 
 def name_of(group: Group) -> str:
-    """Return the numbers of the sites as text: `3`, or `3|7` for sites that cannot be distinguished."""
+    """Return the numbers of a group's sites as text: `3`, or `3|7` for sites that cannot be distinguished."""
     return "|".join(map(str, group))
 
 
 def matched(program: Program, profile: Profile) -> list[tuple[Group, Launch]]:
-    """Return (sites, launch) for each launch of a profile, in the profile's order.
+    """Return each launch of a profile with the group of sites to which it may belong.
 
-    Usually one site made the launch. Several sites are in a group if they cannot be distinguished. Sites that run at
-    load are in no group.
+    A launch is one execution of a dispatch. Usually the group has one site; several sites are in a group if they cannot
+    be distinguished. The launches are in the profile's order. Sites that run while the program is loaded are in no
+    group.
 
     Raises:
-        ToolError: no command buffer of the program has this sequence of launches.
-    """
+        ToolError: a submission has a sequence of launches that no command buffer of the program has."""
     buffers = _command_buffers(program)
     candidates = defaultdict(list)
     for number, sites in enumerate(buffers):
@@ -55,7 +55,9 @@ def matched(program: Program, profile: Profile) -> list[tuple[Group, Launch]]:
 
 
 def _command_buffers(program: Program) -> list[list[Site]]:
-    """Return the sites of each command buffer, in order of creation; sites that run at load are left out."""
+    """Return the sites of each command buffer, in the order in which the command buffers are created.
+
+    Sites that run while the program is loaded are left out."""
     sites = sorted(
         (site for site in program.sites if not site.at_load), key=lambda site: (site.command_buffer, site.command)
     )
@@ -73,13 +75,18 @@ def _exports(run: Sequence[Launch]) -> tuple[str, ...]:
 def _by_order_of_creation(
     runs: Sequence[Sequence[Launch]], candidates: Mapping[tuple[str, ...], Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Return the command buffers of the program to which each command buffer in a profile may correspond.
+    """Find out to which command buffers of the program each command buffer in a profile may correspond.
 
-    The result is the runtime's number of a command buffer → possible indices in the program. Numbers and indices both
-    ascend in the order of creation. An index that contradicts this order is dropped.
+    The keys of the result are the runtime's numbers of the command buffers in the profile. The values are lists of
+    indices of command buffers in the program. Numbers and indices both ascend in the order of creation. An index that
+    contradicts this order is dropped. Only command buffers that were submitted several times are in the result.
 
-    Only command buffers that were submitted several times are in the result. The result is empty if no assignment fits.
-    """
+    The result is empty if no assignment fits, or if one command buffer was submitted with different sequences of
+    exports.
+
+    Args:
+        runs: the launches of each submission.
+        candidates: for each sequence of exports (names of kernels), the indices of the command buffers that have it."""
     sequences: dict[int, set[tuple[str, ...]]] = defaultdict(set)
     count: dict[int, int] = defaultdict(int)
     for run in runs:
@@ -100,7 +107,9 @@ def _by_order_of_creation(
 
 
 def _ascending(choices: Iterable[Sequence[int]]) -> list[int] | None:
-    """Return the smallest strictly ascending numbers, one from each choice; None if there are none."""
+    """Take the smallest possible number from each choice, so that the numbers strictly ascend.
+
+    The numbers within a choice must ascend. If the taken numbers cannot ascend, the result is None."""
     found: list[int] = []
     for choice in choices:
         above = [number for number in choice if not found or number > found[-1]]
@@ -111,7 +120,7 @@ def _ascending(choices: Iterable[Sequence[int]]) -> list[int] | None:
 
 
 def _joined(groups: Iterable[Group]) -> dict[int, Group]:
-    """Unite groups that have a site in common; return site's number → its group."""
+    """Unite groups that have a site in common; return the united group of each site, by the site's number."""
     whole: dict[int, set[int]] = {}
     for group in groups:
         union = set(group).union(*(whole.get(site, ()) for site in group))

@@ -1,7 +1,8 @@
-"""Read the graph's name and the names of weight files from the bytes of an ONNX file, without `onnx`.
+"""Read the graph's name and the names of weight files from an ONNX file, without the package `onnx`.
 
-These names are needed when a spec is expanded into cases, where the import of `onnx` would take half a second. An ONNX
-file is a protobuf message (onnx.proto); this module reads only the length-delimited fields of a few kinds of
+These names are needed when a spec is expanded into cases. The import of `onnx` alone would take half a second.
+
+An ONNX file is a protobuf message (onnx.proto). This module reads only the length-delimited fields of a few kinds of
 messages."""
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _KEY, _VALUE = 1, 2  # of an entry of external data
 
 
 def function(content: bytes) -> str:
-    """Return the name of the function that the graph becomes; `main` for an unnamed or unreadable graph."""
+    """Return the name of the MLIR function into which the ONNX graph is converted.
+
+    `content` is the ONNX file. If the graph has no name or cannot be read, the result is `main`."""
     for graph in _of(memoryview(content), _GRAPH):
         for name in _of(graph, _NAME):
             return bytes(name).decode(errors="replace") or ENTRY
@@ -29,10 +32,10 @@ def function(content: bytes) -> str:
 
 
 def weight_files(content: bytes) -> dict[str, str]:
-    """Return path → tensor name for each file of external data that an ONNX model uses.
+    """Find the files of external data that an ONNX model uses; return the name of a tensor for each file.
 
-    `content` is the model. The paths are relative to the model's folder. If a file contains several tensors, the name
-    is that of the first."""
+    `content` is the ONNX file. The keys of the result are the paths of the files, relative to the model's folder. If a
+    file contains several tensors, the name is that of the first."""
     found: dict[str, str] = {}
     if b"location" not in content:  # this search takes some ms, reading every node takes seconds
         return found

@@ -13,13 +13,14 @@ _ALIAS = re.compile(r"^(#loc\d*) = loc\((\"(?:[^\"\\]|\\.)*\")", re.MULTILINE)
 
 
 def blamed(log: str, printed: str, labelled: str) -> str | None:
-    """Return the ONNX node at a compile's first error, as `node 'conv1' (Conv)`; None if there is none.
+    """Return the ONNX node at which the compiler reports its first error, as `node 'conv1' (Conv)`.
+
+    If the log has no error, or the error is not at an ONNX node, the result is None.
 
     Args:
         log: the compiler's messages, with line numbers of `printed`.
         printed: the module that was compiled, without locations.
-        labelled: the same module, with the nodes' names as locations.
-    """
+        labelled: the same module, with the nodes' names as locations."""
     if (error := _ERROR.search(log)) is None:
         return None
     lines = printed.split("\n", line := int(error[1]))[:line]
@@ -32,7 +33,7 @@ def blamed(log: str, printed: str, labelled: str) -> str | None:
 
 
 def _names(labelled: str) -> list[str | None]:
-    """Return the name of each ONNX operation in the order of the text; None for unnamed nodes."""
+    """Return the names of all ONNX nodes, in the order of the text. The name of an unnamed node is None."""
     aliases = {match[1]: match[2] for match in _ALIAS.finditer(labelled)}
     found: list[str | None] = []
     for line in labelled.splitlines():

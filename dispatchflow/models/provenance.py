@@ -1,8 +1,9 @@
-"""Find the source operations of each site from a compile whose operations and dispatches have tags.
+"""Find out which source operations each site computes, from the tags in a compiled program.
 
-A site is a place of the program that launches a dispatch. Before the compile, source operation N gets the location
-`df.op.N`. Before equal dispatches are merged, dispatch N gets the location `df.site.N`. The script `_tagger.py` writes
-and reads these tags."""
+A site is a place of the program that launches a dispatch. A source operation is an operation of the module that the
+user wrote. A tag is a name that the script `_tagger.py` writes into a location, and reads again later. Source operation
+N gets the location `df.op.N` before the compile. Dispatch N gets the location `df.site.N` before the compiler merges
+equal dispatches."""
 
 from __future__ import annotations
 
@@ -16,16 +17,15 @@ from dispatchflow.models.tagged import Dispatch, Dispatches, Launch, Launches, S
 
 
 def program(source: Source, formed: Dispatches, host: Launches) -> Program:
-    """Return the sites of a compiled program, with their source operations.
+    """Return the sites of a compiled program, with the source operations that each site computes.
 
     Args:
-        source: the operations of the program's source module, in the form that the compiler reads.
-        formed: the module after its dispatches are formed.
-        host: the launches of the host program.
+        source: the operations of the program's source module, as it is printed for the compiler.
+        formed: the operations and dispatches of the module after the compiler has formed all dispatches.
+        host: the places of the host program that launch dispatches.
 
     Raises:
-        ValueError: one launch has the tags of several dispatches, or several launches have the same tag.
-    """
+        ValueError: one launch has the tags of several dispatches, or several launches have the same tag."""
     graph = DefUse(source.nodes)
     located = _located(graph, formed.dispatches)
     by_flow = _by_data_flow(graph, formed, located)
@@ -82,7 +82,7 @@ def _site(number: int, launch: Launch, dispatch: Dispatch | None, origins: tuple
 
 
 def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceOperation, ...]:
-    """Return the user's operations, without constants, functions and loops, and without linalg bodies.
+    """Return the user's operations, without constants, functions, loops and bodies of linalg operations.
 
     `named` has the numbers of the operations that sites compute; these are always kept."""
     variable = graph.depends_on_arguments()
@@ -97,9 +97,9 @@ def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceO
 def _located(graph: DefUse, dispatches: Sequence[Dispatch]) -> list[set[int]]:
     """Return the source operations of each dispatch, from the tags in the locations of its operations.
 
-    A tag on an operation that only moves data may be wrong, because passes may copy the location of a neighbor. Such a
-    tag is ignored if its source operation does more than move data, or if a computing operation of any dispatch has the
-    same source operation."""
+    An operation that only moves data may have a wrong tag, because passes may give it the location of a neighbor. Its
+    tag counts only on two conditions. The tagged source operation also only moves data, and no computing operation of
+    any dispatch has the same tag."""
     computed = [_origins(graph, dispatch, computing=True) for dispatch in dispatches]
     somewhere = set().union(*computed)
     found = []
@@ -119,7 +119,10 @@ def _origins(graph: DefUse, dispatch: Dispatch, computing: bool) -> set[int]:
 
 
 def _users(graph: DefUse, tags: Iterable[int]) -> set[int]:
-    """Return the user's operations that have one of these tags, or contain an operation that has one."""
+    """Return the numbers of the source operations to which tags belong.
+
+    `tags` has the N of each tag `df.op.N`. The tag of an operation in the body of a linalg operation belongs to the
+    linalg operation. Constants, functions and loops are left out."""
     owners = {graph.owner[tag] for tag in tags}
     return {each for each in owners if _is_users(graph.nodes[each].kind)}
 
@@ -129,11 +132,12 @@ def _is_users(kind: str) -> bool:
 
 
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
-    """Return the source operations of each dispatch that has none in `located`, by dispatch's index.
+    """Find the source operations of each dispatch for which `located` has none.
 
-    The candidates are found by data flow: they lie between the operations of preceding dispatches and those of
-    following dispatches. Operations that are in `located` for any dispatch are excluded. If some candidates only move
-    data, the other candidates are dropped.
+    The keys of the result are the indices of these dispatches. The candidates are the source operations that lie, in
+    the data flow, between the operations of the preceding dispatches and those of the following dispatches. An
+    operation that is in `located` for any dispatch is no candidate. If some candidates only move data, the other
+    candidates are dropped.
 
     If there are no candidates, the result is those operations of the preceding and following dispatches whose tags
     occur in the dispatch itself."""

@@ -1,10 +1,11 @@
-"""Add up the times of sites by source operation, scope or executable.
+"""Add up the times of a program's sites by source operation, by scope or by executable.
 
-A site is a place of the program that launches a dispatch. A scope is a prefix of the names of source operations, such
-as `blocks.0`.
+A site is a place of the program that launches a dispatch. A source operation is an operation that the user wrote. A
+scope is a prefix of the names of source operations, such as `blocks.0`.
 
-Each site's time counts in exactly one part, so that the sum over all parts is exactly the sum over all sites. A site
-that computes several operations counts in a separate part, `conv1 + relu1`."""
+The times that are added up under one name are a part. The time of each site counts in exactly one part, so that all
+parts together are exactly as long as all sites together. A site that computes several operations counts in a separate
+part, `conv1 + relu1`."""
 
 from __future__ import annotations
 
@@ -22,17 +23,17 @@ from dispatchflow.timing.statistics import Summary, summary
 By = Literal["op", "scope", "executable"]
 
 UNNAMED = "(no name)"
-"""The scope of operations without a name."""
+"""The scope (prefix of a name) to which operations without a name belong."""
 
 NO_SOURCE = "(no source operation)"
-"""The name of the part for sites whose source operations are not known."""
+"""The name under which the times of sites without known source operations are added up."""
 
 _SETUP = frozenset({"linalg.fill", "tensor.empty", "arith.constant", "onnx.Constant"})
-"""Kinds of operations that are left out of a part's name if the part has other operations."""
+"""Kinds of operations that are left out of a site's name if the site also computes other operations."""
 
 
 class Part(msgspec.Struct, frozen=True):
-    """The summed times of sites with a common name, such as the name of a source operation."""
+    """The summed times of all sites with the same name, such as the name of a source operation."""
 
     name: str
     sites: tuple[int, ...]
@@ -42,9 +43,12 @@ class Part(msgspec.Struct, frozen=True):
     executions: float
     """The number of executions of all these sites in one call."""
     blocks_ns: tuple[float, ...]
-    """The total time of the executions in one call, for each block (profiled process)."""
+    """The total time of these executions in one call, one number for each block (profiled process)."""
     own_ns: int
-    """The part's share of `Split.dispatches_ns`; the sum over all parts is exactly `dispatches_ns`."""
+    """The part's share of the time in which dispatches run, `Split.dispatches_ns`.
+
+    While several dispatches run, the time is divided among them, so that all shares add up to exactly `dispatches_ns`.
+    """
     share: float
     """`own_ns` as a fraction of the wall time of the call."""
 
@@ -55,9 +59,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def rolled_up(program: Program, times: ProgramTimes, by: By, depth: int = 1) -> tuple[Part, ...]:
-    """Add up the times of the sites with the same name; return the parts, the longest first.
-
-    A part is all sites with one name.
+    """Add up the times of sites that have the same name; return one part for each name, the longest first.
 
     Args:
         program: the sites and their source operations.
@@ -98,22 +100,26 @@ def _joined(names: Iterable[str]) -> str:
 
 
 def _named_after(site: Site, operations: Mapping[int, SourceOperation]) -> list[SourceOperation]:
-    """Return a site's source operations in program order, without operations such as `linalg.fill`.
+    """Return the source operations that give a site its name, in program order.
 
-    If there are only such operations (`_SETUP`), they are kept."""
+    If the site has other source operations, those of the kinds in `_SETUP`, such as `linalg.fill`, are left out."""
     found = [operations[number] for number in sorted({origin.operation for origin in site.origins})]
     return [each for each in found if each.kind not in _SETUP] or found
 
 
 def operation_name(operation: SourceOperation) -> str:
-    """Return an operation's name, or else its kind and its place, or its kind and `#NUMBER`."""
+    """Return the name of a source operation, or another text that identifies it if it has no name.
+
+    The other text has the operation's kind and its place in the source, or `#NUMBER` if the place is unknown."""
     if operation.name is not None:
         return operation.name
     return f"{operation.kind} {operation.place or f'#{operation.number}'}"
 
 
 def scope_of(name: str | None, depth: int) -> str:
-    """Return the first `depth` components of a name: `blocks.0` for `blocks.0.attn/linear` and 2."""
+    """Return the first `depth` components of a name. For depth 2, `blocks.0.attn/linear` gives `blocks.0`.
+
+    If the name has fewer components, the result is the complete name."""
     if name is None:
         return UNNAMED
     components = list(re.finditer(r"[^./]+", name))

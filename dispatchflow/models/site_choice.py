@@ -1,4 +1,6 @@
-"""Find the sites that a user requests by number or by the name of a kernel."""
+"""Find the sites that a user requests by number or by the name of a kernel.
+
+A site is a place of a program that launches a dispatch."""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from dispatchflow.models.site import Program, Site
 
 
 def numbered(program: Program, numbers: Sequence[int] | None, case: str) -> list[Site]:
-    """Return the sites with these numbers, each once; all sites if `numbers` is None.
+    """Return the sites of the program that have these numbers, without duplicates.
+
+    All sites are returned if `numbers` is None.
 
     Raises:
         SpecError: the program has no site with one of the numbers, or no sites.
@@ -41,7 +45,9 @@ def _plain(name: str) -> str:
 
 
 def named(program: Program, word: str, case: str) -> Site:
-    """Return the site with the number `word`, or the first site whose kernel has that name.
+    """Return the site with the number `word`, or the first site whose kernel has the name `word`.
+
+    `word` is a number if it consists of digits, and otherwise a name.
 
     Raises:
         SpecError: the program has no such site, or no sites.

@@ -1,8 +1,9 @@
 """Compute the time of each site, and the other parts of a call's time.
 
-A block is one profiled process, which runs several repetitions of the same number of calls. Only the last repetition
-counts; the others are warm-up. Each call submits the same operations, so the events of the last repetition are found by
-counting. If calls differ, as they may in a program with state, all repetitions count."""
+A site is a place of a program that launches a dispatch. A block is one profiled process, which runs several repetitions
+of the same number of calls. Only the last repetition is measured; the others are warm-up. If all calls submit the same
+operations, the number of operations per call shows which events belong to the last repetition. If calls differ, as they
+may in a program with state, all repetitions are measured."""
 
 from __future__ import annotations
 
@@ -29,41 +30,41 @@ class IncompleteProfile(ToolError):
 
 
 class Calls(NamedTuple):
-    """The events of the measured calls of a block."""
+    """The profiling events of the measured calls of a block (one profiled process)."""
 
     launches: tuple[tuple[Group, Launch], ...]
-    """Each launch with its site, or the sites that it may belong to."""
+    """Each launch of a dispatch, with its site or with the sites that it may belong to."""
     operations: tuple[QueueOperation, ...]
     calls: int
     total_ns: int
-    """Wall time of all calls together."""
+    """The wall time of all measured calls together."""
     steady: bool
-    """Whether all calls submitted the same operations; if not, the calls of the warm-up are included."""
+    """Whether all calls submitted the same operations. If not, the warm-up's calls are included."""
 
 
 class SiteBlock(msgspec.Struct, frozen=True):
-    """The executions of one site in all calls of one benchmark process.
+    """The executions of one site in all measured calls of one profiled process.
 
-    If sites cannot be distinguished, these are the executions of all sites of the group together."""
+    If several sites cannot be distinguished, the fields describe the executions of all of them together."""
 
     sites: Group
     executions: int
     total_ns: int
-    """The sum over executions of the time from the start of the first workgroup to the end of the last."""
+    """The sum of all executions' times, each from the start of its first workgroup to the end of its last."""
     own_ns: int
-    """The time of the executions, where time in which several launches run is divided equally among them."""
+    """The executions' total time, but time shared by several launches is divided equally among them."""
     workers_ns: int | None
-    """The time of all workgroups, summed over all workers; None if the device does not report it."""
+    """The time of all workgroups, summed over all workers; None if the device does not report this time."""
     workgroups: tuple[int, int, int] | None
-    """The number of workgroups in x, y and z; None if executions differ."""
+    """The number of workgroups in x, y and z; None if the numbers differ between executions."""
 
 
 class Block(msgspec.Struct, frozen=True):
-    """The times of one profiled process, each summed over all calls."""
+    """The times in one profiled process; each time is a sum over all measured calls."""
 
     calls: int
     steady: bool
-    """Whether all calls submitted the same operations; if not, the calls of the warm-up are included."""
+    """Whether all calls submitted the same operations. If not, the warm-up's calls are included."""
     split: Split
     sites: tuple[SiteBlock, ...]
 
@@ -77,13 +78,13 @@ class SiteTime(msgspec.Struct, frozen=True):
     blocks_ns: tuple[float, ...]
     """The total time of the site's executions in one call, for each block (profiled process)."""
     own_ns: int
-    """The site's share of `Split.dispatches_ns`; the sum over all sites is exactly `dispatches_ns`."""
+    """The site's share of `Split.dispatches_ns`; the shares of all sites add up to `dispatches_ns`."""
     share: float
     """`own_ns` as a fraction of the wall time of the call."""
     workgroups: tuple[int, int, int] | None
-    """The number of workgroups in x, y and z; None if executions differ, as with dynamic sizes."""
+    """The number of workgroups in x, y and z; None if executions differ, which dynamic sizes may cause."""
     workers: float | None
-    """The mean number of workers that ran the site at the same time; None if it is not reported."""
+    """The mean number of workers that ran the site at the same time; None if this number is unknown."""
 
     @property
     def name(self) -> str:
@@ -102,15 +103,19 @@ class ProgramTimes(msgspec.Struct, frozen=True):
     sites: tuple[SiteTime, ...]
     """The sites that the profiled calls launched, in program order."""
     untimed: dict[int, str]
-    """Number of a site without a time → reason: `at load`, or `not launched` by the profiled calls."""
+    """The numbers of the sites without a time, with the reason for each.
+
+    The reason is `at load` for a site that runs when the program is loaded, and otherwise `not launched`."""
     split: Split
     """The parts of one call, in whole ns, from the block with the median call time."""
     steady: bool
     """Whether all calls submitted the same operations."""
     at_load_ns: int | None = None
-    """The time in which dispatches of initializers run, measured in replays of a load; None if unknown."""
+    """The time in which dispatches of initializers run while the program is loaded; None if unknown.
+
+    Recorded loads of the program are replayed to measure this time."""
     load_unknown: str | None = None
-    """Why `at_load_ns` is unknown, although the program has initializers that launch dispatches."""
+    """The reason why `at_load_ns` is unknown in a program whose initializers launch dispatches."""
 
     @property
     def ambiguous(self) -> tuple[Group, ...]:
@@ -119,7 +124,7 @@ class ProgramTimes(msgspec.Struct, frozen=True):
 
 
 def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetition]) -> Block:
-    """Match the profile of one process with the program's sites, and split the time of its calls.
+    """Find the site of each launch in one process's profile, and divide the calls' time into parts.
 
     Raises:
         ToolError: as for `measured_calls`, or the events took longer than the calls.
@@ -130,7 +135,9 @@ def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetit
 
 
 def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Repetition]) -> Calls:
-    """Return the events of the measured calls of one process, with their sites.
+    """Return the events of the last repetition of one process, with the site of each launch.
+
+    If the calls differ, the events of all repetitions are returned.
 
     Args:
         program: the sites.
@@ -160,10 +167,10 @@ def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Rep
 
 
 def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int) -> int | None:
-    """Return the median time, in ns, of the dispatches that run at load; None if unknown.
+    """Return the median time, in ns, in which dispatches run while the program is loaded.
 
-    `profile` has the events of `loads` replays; each replay loads the program and calls it once. The time is unknown if
-    the events do not fit the program's initializers, or if events were lost."""
+    `profile` has the events of `loads` replays; each replay loads the program and calls it once. The function returns
+    None if the events do not fit the program's initializers, or if events were lost."""
     one, rest = divmod(len(profile.launches), loads)
     before = one - sum(round(site.executions) for site in times.sites)
     kernels = {site.export for site in program.sites if site.at_load}
@@ -174,9 +181,9 @@ def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int)
 
 
 def first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:
-    """Return the number of the first submission of the last repetition; 0 if there are no submissions.
+    """Return the number of the first submission in the last repetition; 0 if there are no submissions.
 
-    The result is None if not all calls submit the same operations."""
+    Return None if the calls do not all submit the same operations."""
     dispatches: dict[int, list[str]] = defaultdict(list)
     for launch in profile.launches:
         dispatches[launch.submission].append(launch.export)
@@ -212,7 +219,7 @@ def _site(group: Group, launches: Sequence[Launch], own_ns: int) -> SiteBlock:
 
 
 def program_times(program: Program, blocks: Sequence[Block]) -> ProgramTimes:
-    """Compute the time of each site, and the parts of the median call, from all blocks.
+    """Compute the time of each site from all blocks, and the parts of the time of the median call.
 
     Raises:
         ValueError: there are no blocks.
@@ -243,9 +250,9 @@ def _per_call(sums: Sequence[int], rest: Sequence[int], call_ns: int, calls: int
 
 
 def _groups(blocks: Iterable[Block]) -> list[Group]:
-    """Return the groups of sites in all blocks. Groups that have a site in common are united.
+    """Return the groups of sites that occur in the blocks, after groups with a common site are united.
 
-    Each block distinguishes between all groups in the result."""
+    Each block can distinguish any two groups of the result."""
     whole: dict[int, set[int]] = {}
     for group in {site.sites for block in blocks for site in block.sites}:
         union = set(group).union(*(whole.get(site, ()) for site in group))

@@ -1,4 +1,6 @@
-"""Define the types of the facts that the script `_tagger.py` writes, and its command line."""
+"""Define the types of the JSON that `_tagger.py` writes, and build that script's command line.
+
+The script puts tags into the locations of operations before a compile, and reads them afterwards."""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ import msgspec
 
 
 class Node(msgspec.Struct, frozen=True):
-    """An operation of a module, with the values that it uses."""
+    """An operation of a module, with references to the values that the operation uses."""
 
     kind: str
-    """The MLIR name, `linalg.matmul`; for an ONNX node the operator, `onnx.Conv`."""
+    """The MLIR name, such as `linalg.matmul`; for an ONNX node the operator, such as `onnx.Conv`."""
     parent: int | None
     """The number of the node that contains the operation; None for the module itself."""
     symbol: str | None
@@ -22,17 +24,23 @@ class Node(msgspec.Struct, frozen=True):
     uses: tuple[int, ...]
     """The numbers of the nodes whose results are operands of this one."""
     arguments: tuple[tuple[int, int], ...]
-    """(node, i) for each operand that is a block argument: argument i of an enclosing node's block."""
+    """The operands that are block arguments, each as a pair (number of a node, i).
+
+    The pair means argument i of a block of the node with this number, which encloses the operation."""
     name: str | None = None
     place: str | None = None
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The module as it is printed for the compiler; node N has the tag `df.op.N`."""
+    """The operations of the module that is given to the compiler.
+
+    Node N has the tag `df.op.N` as its location."""
 
     nodes: tuple[Node, ...]
     unlabelled: str | None = None
-    """The reason why names and places in the source could not be read; None if they could."""
+    """The reason why the operations' names and places in the source could not be read.
+
+    None if they were read."""
 
 
 class Scalar(msgspec.Struct, frozen=True):
@@ -47,19 +55,19 @@ class Computation(msgspec.Struct, frozen=True):
 
     kind: str
     origins: tuple[int, ...] = ()
-    """The numbers N of the tags `df.op.N` in its location."""
+    """The numbers N of the tags `df.op.N` in the operation's location."""
     types: tuple[str, ...] = ()
-    """The types of its operands, `tensor<4x?xf32>`."""
+    """The types of the operation's operands, such as `tensor<4x?xf32>`."""
     maps: tuple[str, ...] = ()
-    """The indexing map of each operand, `(d0, d1) -> (d1)`."""
+    """The indexing map of each operand of a linalg operation, such as `(d0, d1) -> (d1)`."""
     tensor: bool = True
     scalars: tuple[Scalar, ...] = ()
 
 
 class Dispatch(msgspec.Struct, frozen=True):
-    """A dispatch, before the compiler merges equal dispatches.
+    """A dispatch, as it is before the compiler merges equal dispatches.
 
-    The dispatch at index N of `Dispatches` has the tag `df.site.N`."""
+    The dispatch at index N of `Dispatches.dispatches` has the tag `df.site.N` in its location."""
 
     node: int
     operations: tuple[Computation, ...]
@@ -68,7 +76,9 @@ class Dispatch(msgspec.Struct, frozen=True):
 
 
 class Dispatches(msgspec.Struct, frozen=True):
-    """The module after its dispatches are formed. Operations in dispatches are not among the nodes."""
+    """The module after the compiler has formed dispatches.
+
+    A dispatch is one of the nodes, but the operations inside it are not."""
 
     nodes: tuple[Node, ...]
     dispatches: tuple[Dispatch, ...]
@@ -78,11 +88,11 @@ class Launch(msgspec.Struct, frozen=True):
     """A place of the host program that launches a dispatch; see `models.site.Site` for most fields."""
 
     sites: tuple[int, ...]
-    """The N of each tag `df.site.N` in the launch's location.
+    """The number N of each tag `df.site.N` in the launch's location.
 
-    There is one, or none if the compiler added the dispatch after the tags were written."""
+    Usually there is one number. There is none if the compiler added the dispatch after the tags were written."""
     origins: tuple[int, ...]
-    """The N of each tag `df.op.N` in the launch's location."""
+    """The number N of each tag `df.op.N` in the launch's location."""
     function: str
     at_load: bool
     executable: str
@@ -92,17 +102,20 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class Launches(msgspec.Struct, frozen=True):
-    """The launches in the order of the host program."""
+    """All places of the host program that launch a dispatch, in program order."""
 
     launches: tuple[Launch, ...]
     calls: dict[str, tuple[str, ...]] = {}
-    """Function's name → names of the functions that it calls."""
+    """A mapping from the name of each function to the names of the functions that it calls."""
 
 
 _SCRIPT = Path(__file__).with_name("_tagger.py")
 
 
 def tagger_argv(python: str, bindings: str, command: str, source: str, **files: str) -> tuple[str, ...]:
-    """Return a command line of `_tagger.py`; `files` maps an option to a file in the working directory."""
+    """Return the command line that runs a command of `_tagger.py` on the module in the file `source`.
+
+    `bindings` is the folder of IREE's Python bindings. The name of each keyword in `files` is an option of the script,
+    and its value is the option's file in the working directory."""
     options = (f"--{option}={name}" for option, name in files.items())
     return (python, "-I", "-S", str(_SCRIPT), command, f"--bindings={bindings}", f"--input={source}", *options)

@@ -14,9 +14,9 @@ _BITS = re.compile(r"(?:[a-z]*?)(\d+)(?:E\w+)?")
 
 
 def flops(dispatch: Dispatch) -> int | None:
-    """Return the number of arithmetic operations of one execution; a multiply-add counts as two.
+    """Return the arithmetic operations of one execution of a dispatch; a multiply-add counts as two.
 
-    The result is None if a size or a linalg body is unknown."""
+    The result is None if a size is unknown, or if the arithmetic of an operation is unknown."""
     total = 0
     for operation in dispatch.operations:
         if kinds.is_around(operation):
@@ -45,7 +45,9 @@ def domain(operation: Computation) -> int | None:
 
 
 def elements(dispatch: Dispatch) -> tuple[str, ...]:
-    """Return the sorted element types of the operands in the arithmetic that `flops` counts."""
+    """Return the element types of the operands of all operations that `flops` counts.
+
+    The types are sorted and have no duplicates."""
     found = set[str]()
     for operation in dispatch.operations:
         if not kinds.is_around(operation) and kinds.arithmetic(operation):
@@ -54,7 +56,7 @@ def elements(dispatch: Dispatch) -> tuple[str, ...]:
 
 
 def traffic_bytes(dispatch: Dispatch) -> int | None:
-    """Return the size in bytes of all tensor operands and results; None if a size is unknown."""
+    """Return the size, in bytes, of all tensor operands and results of a dispatch; None if unknown."""
     total = 0
     for type_ in (*dispatch.operands, *dispatch.results):
         if type_.startswith("tensor<"):
@@ -65,7 +67,9 @@ def traffic_bytes(dispatch: Dispatch) -> int | None:
 
 
 def sizes_of(type_: str) -> tuple[int | None, ...] | None:
-    """Return the sizes of a type: (4, None) for `tensor<4x?xf32>`, () for a scalar, None for others."""
+    """Return the sizes of a tensor type: (4, None) for `tensor<4x?xf32>`.
+
+    A scalar type has the sizes (). The result is None for any other type."""
     if not type_.startswith("tensor<"):
         return () if re.fullmatch(r"[a-z]+[\w]*", type_) else None
     match = _TENSOR.fullmatch(type_)

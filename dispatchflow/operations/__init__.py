@@ -9,13 +9,13 @@ from dispatchflow.registry import members
 OPERATIONS: dict[str, type[Operation]] = {cls.name: cls for cls in members(__name__, Operation, "name")}
 
 DIMS = tuple(dict.fromkeys(dim for operation in OPERATIONS.values() for dim in operation.dims))
-"""The dims of all operations: names of sizes, such as `m`.
+"""The dims of all operations. A dim is the name of a size, such as `m`.
 
-Each is a variable of the command line and a column of result rows."""
+Each dim is a variable of the command line and a column of result rows."""
 
 OPTIONS = options_of(OPERATIONS.values())
 """The options of all operations; each is a variable of the command line and a column of result rows.
 
-If several operations have an option with the same name, all of them give it numbers, or all give it words."""
+If several operations have an option with the same name, the values are numbers in each operation, or words in each."""
 
 __all__ = ["DIMS", "OPERATIONS", "OPTIONS", "Loop", "Operand", "Operation", "Option", "refuse_taken"]

@@ -5,7 +5,7 @@ recipe returns the recipe's inputs: queries, keys, values and, if the attention 
 `attention` represents these inputs exactly.
 
 A score is the argument of an exponential: the product of a query and a key, times the scale, plus the mask. A place is
-an index along `k1`, the dim of queries and keys."""
+an index along `k1`, the dim over which the product of a query and a key is summed."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _GAP = 128.0
-"""The exponential of a score underflows to 0 if the score is this much lower than the largest one."""
+"""If a score is lower than the query's largest score by this amount, its exponential underflows to 0."""
 
 _STEP = 8.0
-"""In `balanced`, each place adds this amount to a score or subtracts it; a mask subtracts it too.
+"""The amount by which each index along `k1` raises or lowers a score in the recipe `balanced`.
 
-A key whose score is larger by 8 gets most of the weight even among hundreds of keys: exp(8) is 2981."""
+Each element of a mask lowers a score by the same amount. A key whose score is larger by 8 gets most of the weight even
+among hundreds of keys: exp(8) is 2981."""
 
 
 class Shape(NamedTuple):
-    """The sizes (`Attention.dims`) and options of an attention."""
+    """The sizes of an attention, named as in `Attention.dims`, and its options."""
 
     b: int
     m: int
@@ -39,20 +40,22 @@ class Shape(NamedTuple):
     k1: int
     k2: int
     power: int
-    """The scale is 2**-power."""
+    """The scale, a factor of all scores, is 2**-power."""
     masked: bool
     last: Array
-    """The index of the last key that each query may see."""
+    """The index of the last key that a query may see, for each query; k2 - 1 without a causal mask."""
 
 
 def _split(shape: Shape, score: float) -> tuple[float, float]:
-    """Return two powers of two, for a query and for a key. Their product times the scale is `score`."""
+    """Return a query's element and a key's element whose product, times the scale, is `score`.
+
+    Both elements and `score` are powers of two."""
     exponent = shape.power + int(np.log2(score))
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
 
 
 def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
-    """Return inputs in which each query has equal scores for some keys; the other keys get no weight."""
+    """Return inputs in which some keys have equal scores for a query, and all other keys get no weight."""
     # The exponentials of the equal scores are 1, and those of the other scores are 0. The sum of the exponentials is
     # then the count of keys with equal scores, and a result is the mean of these keys' values, nearly all integers. A
     # key that is lost, doubled or wrongly included changes the result by at least about 1 / count.
@@ -110,7 +113,7 @@ def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
 
 
 def rising(shape: Shape, element: ElementType) -> list[Array]:
-    """Return inputs in which the largest score so far rises many times along the keys."""
+    """Return inputs in which the maximum of the scores seen so far rises many times along the keys."""
     # When the largest score of a tile is larger than those of all earlier tiles, a kernel must rescale the sums of the
     # earlier tiles. The scores of up to about 1000 keys at random places rise from 0 to 2, the first ones faster. The
     # score of the last key is so high that its weight is about half of the sum, so that it matters even in a tile of
@@ -154,7 +157,8 @@ def deviation(weights: Array, scores: Array) -> Array:
 def balanced(shape: Shape, turned: bool) -> list[Array]:
     """Return inputs in which all keys have equal scores.
 
-    Each index along `k1` adds 8 or -8 to each score. `turned` swaps the signs of the queries."""
+    Each index along `k1` adds 8 to a score or subtracts 8 from it. If `turned` is true, the queries have opposite
+    signs."""
     # If a kernel does not read one place of a key, only the score of this key rises or falls. If the score rises, the
     # key gets nearly all the weight. Queries alternate in sign, so that a score that falls for one query rises for the
     # next; `turned` swaps the signs of the queries. If the kernel does not read one place of a query, the scores from
@@ -174,7 +178,7 @@ def balanced(shape: Shape, turned: bool) -> list[Array]:
 
 
 def highest(shape: Shape, element: ElementType) -> list[Array]:
-    """Return inputs in which one key of each query has a score that is 256 higher than all others."""
+    """Return inputs in which, for each query, one key's score is higher than all other scores by 256."""
     # If a maximum leaves out this key, its exponential overflows. It is the last key for the last query, and other keys
     # for other queries and in other elements of the batch. Some of the other keys have very low scores: the product of
     # query and key is negative, and a mask has the type's lowest number.
@@ -200,18 +204,18 @@ def highest(shape: Shape, element: ElementType) -> list[Array]:
 
 
 def tail(element: ElementType) -> float:
-    """Return a power of two p so small that 1 + p needs `element.digits // 2 + 2` binary digits."""
+    """Return the power of two p for which 1 + p needs `element.digits // 2 + 2` binary digits."""
     return 2.0 ** -(element.digits // 2 + 1)
 
 
 def _spread(size: int) -> Array:
-    """Return the indices of a dim in an order whose first n indices are spread over the dim, for any n."""
+    """Return the indices of a dim in another order: for any n, the first n are spread over the dim."""
     stride = next(step for step in range(max(int(size * 0.618), 1), size + 1) if gcd(step, size) == 1)
     return np.arange(size) * stride % size
 
 
 def peaked(shape: Shape, element: ElementType) -> list[Array]:
-    """Return inputs in which each query gives its weight to groups of four neighboring keys."""
+    """Return inputs in which only groups of four neighboring keys get a query's weight."""
     # Every fourth query, counted from the last one, has all groups, and any other query has one. (With a single column
     # of values, the last query has one group.) The scores of the other groups are lower by 128 or more.
     #

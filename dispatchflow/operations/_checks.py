@@ -1,4 +1,6 @@
-"""Check all operations' dims and options. Each name is a result column and a command-line variable."""
+"""Check the names and values of the dims and options of all operations.
+
+A dim is the name of a size, such as `m`. Each dim and option is a result column and a command-line variable."""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from dispatchflow.registry import HINT
 
 
 def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
-    """Return name → option for all operations; of several options with one name, the last one counts.
+    """Check the dims and options of all operations, and return all options by name.
+
+    If several operations have an option with the same name, the option of the last operation is returned.
 
     Raises:
         DispatchflowError: an attribute of an operation has a wrong type, a name or value cannot be written in a spec,
@@ -73,7 +77,7 @@ def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], 
     Args:
         operations: the operations that are checked.
         taken: the names that are already used.
-        by: the end of the error message `'status' is a column of every row`: here, `a column of every row`.
+        by: what uses the names, such as `a column of every row`, for the message `'status' is a column of every row`.
 
     Raises:
         DispatchflowError: a dim or an option has such a name.

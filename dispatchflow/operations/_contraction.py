@@ -37,28 +37,30 @@ ZERO_POINTS = {
     "input_zp": Option(range(-128, 128), "zero point of the first operand: the integer that stands for 0"),
     "weight_zp": Option(range(-128, 128), "zero point of the second operand", usual=0),
 }
-"""The options for zero points, which are constants of the module, as in TOSA.
+"""The options for zero points (integers that stand for 0), constants of the module as in TOSA.
 
-The defaults are the values of TensorFlow Lite's 8-bit scheme for an activation after a relu, and for symmetric
-weights."""
+The defaults are those of TensorFlow Lite's 8-bit scheme: -128 for an activation after a relu, 0 for symmetric weights.
+"""
 
 
 def zero_points(operation: Operation) -> tuple[int, ...]:
-    """Return the zero points of the two factors; empty without quantization."""
+    """Return the zero points of the two factors; () if the operation is not quantized."""
     return tuple(operation.option(word) for word in ZERO_POINTS if word in operation.options)
 
 
 def library_centered(operation: Operation, names: Sequence[str]) -> list[str]:
-    """Return for each operand's name a Python expression for the operand minus its zero point.
+    """Return, for each operand's name, a Python expression that subtracts the zero point from the operand.
 
-    For the name `x0` and the zero point -128, the expression is `(x0 + 128)`. Without a zero point, or if it is 0, the
-    expression is the name."""
+    For the name `x0` and the zero point -128, the expression is `(x0 + 128)`. If the operand has no zero point, or the
+    zero point is 0, the expression is the name itself."""
     points = zip_longest(names, zero_points(operation), fillvalue=0)
     return [f"({name} {'+' if point < 0 else '-'} {abs(point)})" if point else str(name) for name, point in points]
 
 
 def dynamic(*dims: str) -> Option:
-    """Return the option `dynamic` with the values `no` and `dims`; `mn` makes `m` and `n` dynamic."""
+    """Return the option `dynamic`, which says for which dims the size is unknown at compile time.
+
+    Its values are `no` and the words in `dims`; the word `mn`, for example, makes `m` and `n` dynamic."""
     return Option(("no", *dims), "dims whose sizes are unknown at compile time, one letter each: `?` in the module")
 
 
@@ -86,7 +88,9 @@ class Contraction(Summed):
     }
     options: ClassVar[Mapping[str, Option]] = {"accumulate": ACCUMULATE}
     library_options: ClassVar[tuple[str, ...]] = ("accumulate", "dynamic", "epilogue")
-    """`dynamic` is supported, because a library takes all sizes from its operands."""
+    """The options that a library call supports.
+
+    `dynamic` is supported, because a library takes all sizes from its operands."""
 
     @property
     def channel_axis(self) -> int:
@@ -184,7 +188,7 @@ class Contraction(Summed):
 """
 
     def _generic(self, attribute: str) -> str:
-        """Return the sum as a `linalg.generic` instead of a named op; zero points are not supported."""
+        """Return the product as text of a `linalg.generic`, not of a named op; zero points are not supported."""
         dims, maps = self._maps()
         inputs = {f"arg{i}": operand.type for i, operand in enumerate(self.operands()[:2])}
         # The names cannot be `a` and `b`, because `%b` is the size of the dim `b` if it is dynamic.
@@ -199,7 +203,7 @@ class Contraction(Summed):
         return tuple(sorted(loops, key=lambda loop: loop.summed))
 
     def _sizes(self) -> str:
-        """Return ops that define the result's dynamic sizes as values named by dims, such as `%m`."""
+        """Return ops that define each dynamic size of the result as a value with its dim's name, such as `%m`."""
         text = ""
         for dim in self.dynamic_dims:
             index, stored = next((i, dims) for i, dims in enumerate(self._stored()) if dim in dims)

@@ -12,18 +12,18 @@ from dispatchflow.operations.api import Array, Library, Loop, Operand, Signature
 
 
 class Convolution(Summed, Window):
-    """The base class of convolutions. The window is not flipped.
+    """The base class of convolutions. The weights are not flipped.
 
-    A layout names the dims of the image and then of the weights, one letter for each dim. The names are those of
-    linalg's ops: `nhwc_hwcf`."""
+    A layout, such as `nhwc_hwcf`, names the dims of the image and then those of the weights, one letter for each dim.
+    The layouts are named as in linalg's ops."""
 
     multiplies: ClassVar[bool] = True
     ops: ClassVar[Mapping[str, str]]
-    """Layout → linalg's named op."""
+    """The named op of linalg for each layout."""
     outs: ClassVar[str]
-    """The dim of the result's channels."""
+    """The letter of the dim of the result's channels, such as `f`."""
     summed: ClassVar[str]
-    """The letters of those dims of the weights that are summed over."""
+    """The letters of the weights' dims that are summed over, such as `hwc`."""
     signatures: ClassVar[Mapping[str, Signature]] = {**FLOATS, "i8": signature("i8,i8->i32")}
 
     @property
@@ -49,7 +49,7 @@ class Convolution(Summed, Window):
 
     @property
     def may_copy(self) -> bool:
-        """Whether the image is padded; IREE 3.9 to 3.13 then copies it, unless flags request fusion."""
+        """Whether the image is padded. IREE 3.9 to 3.13 copies a padded image, if no flags request fusion."""
         return bool(self.option("padding"))
 
     def _weights(self) -> Operand:
@@ -110,7 +110,9 @@ class Convolution(Summed, Window):
         return super().library_lacks(library)
 
     def library_call(self, library: Library) -> str:
-        """Return a call of torch's `conv2d`, or of numpy's `einsum` with all windows and the weights."""
+        """Return a Python expression that calls torch's `conv2d`, or numpy's `einsum`.
+
+        The operands of `einsum` are the pixels of all positions of the window, and the weights."""
         image, weights, *begun = library_centered(self, library.operands(self.library_types, 2 + self.accumulates))
         of_image, letters = self.layout.split("_")
         if library.name == "numpy":
@@ -129,9 +131,10 @@ class Convolution(Summed, Window):
     def convolved(
         self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str
     ) -> str:
-        """Return ops that define `%sum`, the convolution of the image `%{name}` with the weights `%arg1`.
+        """Return ops that define `%sum`: an initial value plus an image's convolution with the weights.
 
-        The products are added to the value `%{self.init}`. `attribute` is empty or `{…}`, for the convolution op."""
+        `name` is the name of the image's SSA value, and `self.init` is that of the initial value. The weights are
+        `%arg1`. `attribute` is the attribute `{…}` of the convolution op, or empty."""
         attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
         names, values, constants = snippets.scalars(zero_points(self), accumulator.element)
         c, ins = accumulator.mlir, f"ins(%{name}, %arg1{names} : {image.mlir}, {weights.mlir}{values})"
@@ -141,7 +144,7 @@ class Convolution(Summed, Window):
 """
 
     def dense(self, image: Array, weights: Array) -> Array:
-        """Return the convolution of the image, padded with zeros, before an epilogue is applied."""
+        """Return the numpy convolution of the image, padded with zeros, before an epilogue is applied."""
         import numpy as np
 
         from dispatchflow.operations._numeric import product
@@ -160,5 +163,5 @@ class Convolution(Summed, Window):
         return self.laid_out(np.moveaxis(np.asarray(total), 0, 1).reshape(shape))
 
     def flops(self) -> int:
-        """A term is two flops, also where it reads padding."""
+        """Return two flops for each term, including terms that read padding, plus the epilogue's flops."""
         return 2 * self.terms * self.result().size + self.epilogue_flops()

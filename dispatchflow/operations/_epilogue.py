@@ -1,4 +1,4 @@
-"""Epilogues: a function of each element of a sum, computed in the same dispatch."""
+"""Epilogues: functions of each element of a sum, computed in the same dispatch as the sum."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Summed(Operation):
 
     @property
     def _function(self) -> str | None:
-        """The function in the epilogue, `relu` or `gelu`; None if there is none."""
+        """The function in the epilogue, `relu` or `gelu`; None if the epilogue has no function."""
         return self.epilogue.partition("+")[2] or None
 
     @cached_property
@@ -105,9 +105,9 @@ class Summed(Operation):
         return int(self.accumulates) + int(_adds(self.epilogue))
 
     def parameters(self) -> tuple[Operand, ...]:
-        """Return a tuple with the operand that the epilogue reads, if any.
+        """Return a tuple with the operand that the epilogue reads, or an empty tuple if it reads none.
 
-        It is the operation's last operand, and has the result's element type."""
+        This operand is the operation's last one, and has the result's element type."""
         if self.epilogue in ("none", "cast"):
             return ()
         result, axis = self.result(), self.channel_axis
@@ -147,9 +147,10 @@ class Summed(Operation):
 
     @property
     def library_types(self) -> Signature:
-        """The signature of the sum in a library's expression, without the epilogue.
+        """The element types of the sum, without the epilogue, in a library's expression.
 
-        If the epilogue reads an operand, the sum keeps the accumulator's type."""
+        If the epilogue reads an operand, the sum is not rounded to the result's type, but keeps the accumulator's type.
+        """
         types = self.types
         return Signature(types.operands, types.accumulator, types.accumulator) if self.parameters() else types
 
@@ -160,7 +161,7 @@ class Summed(Operation):
         return why or super().library_lacks(library)
 
     def library_finished(self, library: Library, total: str) -> str:
-        """Return a Python expression for the result; `total` is the expression of the sum."""
+        """Return a Python expression for the operation's result; `total` is the expression for the sum."""
         types = self.types
         if not self.parameters():
             return library.rounded(total, types)
@@ -176,7 +177,7 @@ class Summed(Operation):
         return value if types.result is types.accumulator else library.cast(f"({value})", types.result)
 
     def applied(self, total: Array, operands: Sequence[Array]) -> Array:
-        """Apply the epilogue to the reference's sums `total`."""
+        """Apply the epilogue to `total`, the sums that the numpy reference has computed."""
         from dispatchflow.operations import _numeric
 
         if not self.parameters():
@@ -199,9 +200,9 @@ class Summed(Operation):
         return parameter.reshape([-1 if axis == self.channel_axis else 1 for axis in range(rank)])
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return the error bound of the sum, propagated through each step of the epilogue.
+        """Return a bound on each element's error: the bound of the sum, propagated through the epilogue.
 
-        Addition and scaling round once. A relu does not increase an error."""
+        An addition or a scaling adds one rounding error. A relu does not increase an error."""
         if not self.parameters():
             return super().error(operands)
         unit, parameter = self.types.accumulator.unit, self._spread(operands[-1])
@@ -212,10 +213,10 @@ class Summed(Operation):
         return _functions.gelu_error(joined, off, unit) if self._function == "gelu" else off
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound on the errors of the results for a recipe's inputs.
+        """Return a bound on the errors of the results for the inputs that a recipe makes.
 
         The bound is that of `error`, with one exception. For a gelu and a recipe other than `random`, the bound covers
-        only the error of the gelu, because the recipe's sums are exact (docs/verification.md)."""
+        only the error of the gelu, because the sums of these inputs are exact (docs/verification.md)."""
         if recipe == "random" or self._function != "gelu":
             return self.error(operands)
         joined = self._joined(self._plain.reference(operands[:-1]), self._spread(operands[-1]))
@@ -228,9 +229,9 @@ class Summed(Operation):
         return replace(self, chosen=(*self.chosen[:index], "none", *self.chosen[index + 1 :]))
 
     def epilogue_flops(self) -> int:
-        """Return the epilogue's flops: the number of elements times its operations per element.
+        """Return the epilogue's flops: its operations for one element, times the number of elements.
 
-        Conversions of the element type do not count."""
+        Conversions of the element type do not count as operations."""
         if self.epilogue in ("none", "cast"):
             return 0
         each = 1 + (_functions.UNARY[self._function][1] if self._function else 0)

@@ -16,24 +16,25 @@ _SETS = 4
 """The largest number of sets of exact inputs; each set needs another call of the module."""
 
 FEW = 3
-"""The number of results that must use each element, if results are clipped (by a relu) or rounded.
+"""The least number of results per input element, if results are clipped (by a relu) or rounded.
 
-With fewer, an error in the element may change no result."""
+If fewer results depend on an input element, an error in this element may change no result."""
 
 _ROWS = 16
-"""With fewer results that use an element, a relu needs inputs with negative sums.
+"""If an input element affects fewer results than this, a relu needs inputs with negative sums.
 
 See `Thinning.clipped`."""
 
 
 _LARGEST_BITS, _SUM_BITS, _SUM_TERMS = 8, 32, 32
-"""The recipe `largest` is for integers of up to 8 bits, and sums of 32 terms in 32 bits, or more.
+"""The limits of the recipe `largest`, which shows sums that are computed in too few bits.
 
-Other inputs show too few bits for larger integers, which wrap, and for fewer terms."""
+The recipe is used if factors are integers of at most 8 bits, results have at least 32 bits, and sums have at least 32
+terms. For fewer terms and for larger integers, whose sums wrap, other recipes show such errors."""
 
 
 class Operand(Protocol):
-    """The part of `api.Operand` that is used here; `api` imports this file."""
+    """The part of `api.Operand` that is used here; `api` imports this file, so this file cannot import it."""
 
     @property
     def type(self) -> TensorType: ...
@@ -75,7 +76,9 @@ class ExactRange(NamedTuple):
 
 
 def has_largest(operation: Operation) -> bool:
-    """Return whether an operation is verified with the recipe `largest` (`_range.largest`)."""
+    """Return whether the recipe `largest` is one of the recipes that verify an operation.
+
+    `_range.largest` makes the inputs of this recipe."""
     result = operation.types.result
     if result.is_float or result.bits < _SUM_BITS or operation.terms < _SUM_TERMS:
         return False
@@ -84,7 +87,7 @@ def has_largest(operation: Operation) -> bool:
 
 
 def exact_range(operation: Operation) -> ExactRange:
-    """Return the limits of the inputs of the recipe `exact`, which are integers from -r to r."""
+    """Return the limits of the inputs that the recipe `exact` makes, which are integers from -r to r."""
     # r is the largest of 3, 2 and 1 with which a sum is exact if all its terms are nonzero; if there is none, r is 1. A
     # small r is better than terms that are zero, because a lost term is noticed only if it is not zero. If the result
     # is narrower than the accumulator, r is also small enough for the result's type to represent most sums exactly, if
@@ -107,29 +110,33 @@ def _fits(operation: Operation, sum: float) -> bool:
 
 
 class Thinning(NamedTuple):
-    """The choice of zeros and signs in one set of inputs for the recipe `exact`."""
+    """A choice of zeros and signs, which makes one set of inputs of the recipe `exact`."""
 
     axes: tuple[tuple[int, ...], ...]
-    """The axes along which each operand has zeros; empty for an operand without zeros."""
+    """The axes of each operand along which some elements are 0; () for an operand without zeros."""
     share: int = 0
     """The number of nonzero positions along `axes` for each index of the other axes."""
     part: int = 0
     parts: int = 1
-    """The number of sets with these axes; `part` numbers them, and each has other nonzero positions."""
+    """The number of sets that have zeros along the same axes, but at different positions.
+
+    `part` is the index of this set among them, from 0."""
     balanced: bool = False
     """Whether the terms of a sum are 1 and -1 and add up to 3 or 4, so that the result shows each of them.
 
-    A sum of 512 random terms 1 and -1 is about 22. After rounding to a type with three or four digits (f8), such a sum
-    does not show a lost 1."""
+    In contrast, a sum of 512 random terms of 1 and -1 is about 22 in magnitude. After rounding to a type with three or
+    four digits (f8), such a sum does not show a lost 1."""
     clipped: bool = False
     """Whether sums are negative before a relu or gelu.
 
-    In other sets most of these sums are positive. If a column has few results, they may be positive in the recipe
-    `random` too, and a lost relu would change nothing."""
+    In all other sets most sums are positive. If a column has few results, their sums may be positive in the recipe
+    `random` too. A kernel without the relu would then give the same results."""
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
-    """Return the sets of exact inputs; () if no zeros in the operands can make the sums exact."""
+    """Return one choice of zeros and signs for each set of inputs of the recipe `exact`.
+
+    The result is empty if zeros in the operands cannot make the sums exact."""
     sets, types = _unclipped(operation), operation.types
     # The random products of unsigned and signed integers have one sign in most columns.
     mixed = any(element.is_unsigned for element in types.operands)
@@ -140,7 +147,7 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
-    """Return the sets of exact inputs in which most sums are positive before a relu."""
+    """Return all sets of exact inputs except the set with negative sums (`Thinning.clipped`)."""
     # If all terms may be nonzero, there is one set. There are two if clipping or rounding of the results may hide an
     # error in one set. Otherwise there are as many sets as are needed for each element of each operand to contribute to
     # a result in at least one set, but at most `_SETS`.
@@ -182,7 +189,9 @@ def _factor(operand: Operand) -> bool:
 
 
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
-    """Return `Thinning.share`: the most nonzero positions with at most `safe` nonzero terms per result."""
+    """Return the largest `Thinning.share` with which each result has at most `safe` nonzero terms.
+
+    A share of 2, 4, 6 or 8 is reduced by one. The share is 0 if there are no axes along which elements may be 0."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

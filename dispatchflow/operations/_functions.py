@@ -50,7 +50,9 @@ def constants(lines: Sequence[str], element: ElementType) -> str:
 
 
 def spelt(line: str, element: ElementType) -> str:
-    """Return the line `z = add x y` as an MLIR op without its location: `%z = arith.addf %x, %y : f32`."""
+    """Translate a line such as `z = add x y` into an MLIR op without its location.
+
+    For f32, this line becomes `%z = arith.addf %x, %y : f32`."""
     result, _, op, *operands = line.split()
     full = op if op.startswith("math.") else snippets.arith(op, element)
     return f"%{result} = {full} {', '.join(f'%{operand}' for operand in operands)} : {element.mlir}"
@@ -61,7 +63,7 @@ def _literal(value: str, element: ElementType) -> str:
 
 
 def illegal(kind: str, element: ElementType) -> str | None:
-    """Return why the function is not defined for an element type; None if it is."""
+    """Return why the function `kind` is not defined for an element type; None if it is defined."""
     if kind == "relu":
         return None
     if not element.is_float:
@@ -85,17 +87,21 @@ def function(kind: str) -> Callable[[Array], Array]:
 
 
 def library_lacks(library: Library, kind: str) -> str | None:
-    """Return why the function cannot be computed with a library; None if it can."""
+    """Return why a library cannot compute the function `kind`; None if it can."""
     return None if kind in _CALLS[library.name] else f"{library.name} has no error function for {kind}"
 
 
 def library_call(library: Library, kind: str, x: str) -> str:
-    """Return a library's expression for a function: `np.exp(x0)` for `exp` and `x0`."""
+    """Return a Python expression that computes a function with a library: `np.exp(x0)` for `exp` and `x0`."""
     return _CALLS[library.name][kind].format(x=x)
 
 
 def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
-    """Return arguments spread over a float type's exponents, from the smallest to the largest."""
+    """Return arguments for the function `kind` whose exponents are spread over a wide range.
+
+    The binary exponents reach from -9 (f16), -30 (f32) or -60 (f64) to the largest one of the type. Some arguments are
+    special: 0, a subnormal number, infinity, or a point at which implementations change their formula. `raw` has random
+    64-bit integers, and `signs` has the sign of each argument."""
     # Some arguments are points at which implementations change their formula or range: 0, subnormal numbers, multiples
     # of ln(2) / 2, infinities. For silu and gelu there is no -infinity, because their formulas give NaN for it.
     #
@@ -130,9 +136,9 @@ def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
 def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
     """Return a bound on the absolute error of a kernel that computes the function `kind` of x.
 
-    y is the exact result. The bound is (ULPS + 3) · u · |y|, where u is 2**-digits. ULPS is the error of an
-    exponential, and 3 is the error of three more operations. A sigmoid or silu may be computed as 0 where exp(-x) may
-    overflow, so the bound is |y| there. For gelu, see `gelu_error`."""
+    y is the exact result. The bound is (ULPS + 3) · u · |y|, where u is 2**-digits. ULPS is for the error of an
+    exponential, and 3 is for the errors of three more operations. Where exp(-x) may overflow, a kernel may return 0 for
+    a sigmoid or silu, so the bound is |y| there. For gelu, see `gelu_error`."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS
@@ -146,7 +152,9 @@ def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
 
 
 def gelu_error(x: Array, of_x: Array, unit: float) -> Array:
-    """Return a bound on the error of gelu(x) if x has an error of at most `of_x`; `unit` is 2**-digits."""
+    """Return a bound on the error of gelu(x) for an x whose own error is at most `of_x`.
+
+    `unit` is 2**-digits, where digits is the number of binary digits of the type."""
     # The slope of gelu is less than 1.13. Rounding errors inside gelu are relative to x, and not to the result, because
     # 1 + erf cancels for negative x. For x > 9, erf is 1 in every type, so that gelu is x. For x < -9, a kernel that
     # uses erf returns 0, because erf is -1 there. A kernel that uses erfc returns about the exact value, which is

@@ -1,6 +1,7 @@
 """Make the rows of two recipes of `norm`: `shifted`, and `few`, whose rows have few nonzero elements.
 
-`norm.Norm.made` describes the recipes. `raw` is one random number for each element of an operand [m, n]."""
+A recipe is a way to make inputs that show certain errors; comments in `norm.Norm.made` describe these two. `raw` is an
+array [m, n] with a random 64-bit integer for each element of the operand."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 def shifted(raw: Array, types: Signature) -> Array:
     """Return rows of ones in which two elements are replaced by 1 + d and 1 - d.
 
-    d is a power of two that depends on n and the types. The variance of such a row is 2 · d² / n. Every fourth row has
-    only ones."""
+    d is a power of two that depends on n and the types. The variance of such a row is 2 · d² / n. Every fourth row is
+    left unchanged: it has only ones."""
     m, n = raw.shape
     digits = (types.accumulator.digits + 6 - n.bit_length()) // 2
     x = np.ones((m, n))
@@ -31,7 +32,9 @@ def shifted(raw: Array, types: Signature) -> Array:
 
 
 def few_terms(few: Array, raw: Array, places: Array, terms: int, layer: bool, types: Signature) -> Array:
-    """Return rows with `terms` nonzero elements each: one row for each True in the mask `few`."""
+    """Return rows that have only `terms` nonzero elements each.
+
+    The mask `few` has one element for each of the operand's m rows. The result has a row for each True in `few`."""
     m, n = raw.shape
     count, less = (7, 128) if layer else (3, 1024)
     first, third, *small = full(stream(0, 3, count * m), types.operands[0].digits).reshape(count, m)[:, few]
@@ -47,15 +50,17 @@ def few_terms(few: Array, raw: Array, places: Array, terms: int, layer: bool, ty
 
 
 def _late(raw: Array) -> Array:
-    """Return the indices of the last `_end(n)` columns, in a random order for each row of `raw`."""
+    """Return, for each row of `raw`, the indices of the last `_end(n)` columns in a random order.
+
+    n is the number of columns."""
     n = raw.shape[1]
     columns: Array = n - _end(n) + raw[:, -_end(n) :].argsort(axis=1)
     return columns
 
 
 def _end(n: int) -> int:
-    """Return the number of columns at a row's end that may have special elements.
+    """Return how many columns, at the end of a row of n elements, may have special elements.
 
-    In each column after a special element, a kernel that updates a running mean loses digits of the variance, although
-    the kernel is right. Therefore special elements come late in a row."""
+    Special elements must come late in a row: after one, a correct kernel that updates a running mean loses some digits
+    of the variance in each further column."""
     return min(max(n // 256, 16), n)

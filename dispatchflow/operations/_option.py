@@ -1,4 +1,4 @@
-"""The parameters of an operation besides its sizes, types and layout."""
+"""Options: the parameters of an operation besides its sizes, types and layout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Option:
     values: Sequence[str] | range
     meaning: str
     usual: str | int | None = None
-    """The default; None if it is the first value."""
+    """The default value. If `usual` is None, the default is the first of `values`."""
 
     @property
     def default(self) -> str | int:

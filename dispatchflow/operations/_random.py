@@ -1,4 +1,6 @@
-"""Random numbers for operands: raw Philox streams, which numpy keeps stable (NEP 19), and conversions."""
+"""Make random numbers for operands: raw integers, and their conversions to floats and other types.
+
+The raw integers are Philox streams, which numpy keeps stable (NEP 19)."""
 
 from __future__ import annotations
 
@@ -17,16 +19,19 @@ def dtype_of(element: ElementType) -> np.dtype:
 
 
 def stream(index: int, recipe: int, count: int) -> Array:
-    """Return `count` random 64-bit integers of the stream for an operand and a recipe.
+    """Return the first `count` random 64-bit integers of a stream.
 
-    `recipe` is 0 for `exact`, 1 for `random`, 2 for `wide`, 3 for an operation's own recipes, 4 for
-    `verification.power`, and 6 or more for further exact inputs."""
+    Each operand (`index`) has a stream of its own for each way to make inputs (`recipe`). `recipe` is 0 for `exact`, 1
+    for `random`, 2 for `wide`, 3 for an operation's own recipes, 4 for `verification.power`, 5 for `largest`, and 6 or
+    more for `exact2`, `exact3`, …"""
     raw: Array = np.random.Philox(key=np.array([SEED + recipe, index], dtype=np.uint64)).random_raw(count)
     return raw
 
 
 def bits(index: int, shape: tuple[int, ...], of: int = 1) -> Array:
-    """Return random booleans for an operation's own recipes, each true with probability 2**-`of`."""
+    """Return random booleans for recipes that an operation defines itself.
+
+    Each is true with probability 2**-`of`."""
     raw: Array = stream(index, 3, prod(shape)).reshape(shape) >> np.uint64(64 - of) == 0
     return raw
 
@@ -46,13 +51,15 @@ def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1
 
 
 def negative(raw: Array, element: ElementType) -> Array:
-    """Return a mask of the negative numbers in the result of `uniform` for a range symmetric around 0."""
+    """Return an array that is true where `uniform` returns a negative number for the same `raw`.
+
+    This holds for signed types, and for a range of `uniform` that is symmetric around 0."""
     below_0: Array = (raw.view(np.int64) < 0) != element.is_float
     return below_0
 
 
 def full(raw: Array, digits: int) -> Array:
-    """Return numbers in -2 … 2 whose significands need exactly this number of binary digits."""
+    """Return random numbers between -2 and 2 whose significands need exactly `digits` binary digits."""
     sign = 1.0 - 2.0 * (raw & np.uint64(1)).astype(np.float64)
     odd = 2 * below(raw, 2 ** max(digits - 2, 0)) + 1 + (2 ** (digits - 1) if digits > 1 else 0)
     values: Array = sign * odd * 2.0 ** (1 - digits)

@@ -1,14 +1,14 @@
-"""Choose inputs of the recipe `exact` (docs/verification.md) near the ends of their types' ranges.
+"""Choose inputs near the ends of their types' ranges for the verification (docs/verification.md).
 
-Some wrong kernels give right results for small numbers: a kernel that reads bf16 as f16, has no infinity, or adds in
-fewer bits. Larger numbers show these errors.
+Some wrong kernels give right results for small numbers; for example, they read bf16 as f16, or add in too few bits.
+Larger numbers show these errors.
 
 A line is all elements of an operand with the same index along each of the axes `Operand.lines`. In a product A·B, a
 line is a row of A or a column of B.
 
-Each line of a floating-point operand is multiplied by a power of two. The digits of partial sums do not change.
-
-Integers have magnitudes in the upper half of their type's range. The integers of a line usually have the same sign."""
+In the recipe `exact`, each line of a floating-point operand is multiplied by a power of two, which does not change the
+digits of partial sums. Integers have magnitudes in the upper half of their type's range, and the integers of a line
+usually have the same sign."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array, ElementType, Operand, Operation, TensorType
 
 _FURTHEST = 300
-"""The largest exponent that is used; larger exponents of f64 would make squares infinite in numpy."""
+"""The largest magnitude of an exponent that is used. Larger powers in f64 would have infinite squares."""
 
 Span = tuple[int, int]
-"""The smallest and the largest exponent of the powers of two for an operand's lines."""
+"""The smallest and the largest exponent of the powers of two that scale the lines of an operand."""
 
 
 def exponents(element: ElementType, subnormal: bool = False) -> Span:
-    """Return the exponents of a type's smallest number and of its largest power of two; see `_exponents`."""
+    """Return the binary exponents of a type's smallest number and of its largest power of two.
+
+    If `subnormal` is false, the smallest number is the smallest normal one. The result is limited to -300 … 300."""
     return _exponents(element, 1, subnormal)
 
 
@@ -46,7 +48,7 @@ def lowest(element: ElementType) -> float:
 def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
     """Return the exponents of a type's smallest number, and of its largest number divided by `times`.
 
-    If `subnormal` is false, the smallest number is the smallest normal number."""
+    If `subnormal` is false, the smallest number is the smallest normal one. The result is limited to -300 … 300."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     least = info.smallest_subnormal if subnormal else info.smallest_normal
     return max(round(log2(float(least))), -_FURTHEST), min(floor(log2(float(info.max) / times)), _FURTHEST)
@@ -55,8 +57,8 @@ def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
 def spans(operation: Operation) -> list[Span]:
     """Return, for each operand, the range of exponents for its lines in the recipe `exact`.
 
-    Each line is multiplied by a power of two with an exponent in this range. (0, 0) means that the operand is not
-    scaled."""
+    Each line, such as a row of A in A·B, is multiplied by a power of two whose exponent is in this range. (0, 0) means
+    that the operand is not scaled."""
     # Each line is multiplied by a power of two in this range; (0, 0) means that the operand is not scaled. All terms of
     # a result come from one line of each operand, so the result is multiplied by these lines' powers. The ranges are so
     # small that the result is normal and finite in the accumulator and in its own type. No operand is scaled if the
@@ -79,7 +81,7 @@ def spans(operation: Operation) -> list[Span]:
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
     """Return the number of each line, from 0, in an array that broadcasts to `shape`.
 
-    A line is all elements with the same index along the axes `lines`. For three rows, the result is [[0], [1], [2]]."""
+    A line is all elements with the same index along the axes `lines`. Three rows have the numbers [[0], [1], [2]]."""
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     return np.arange(prod(sizes)).reshape(sizes)
 
@@ -96,9 +98,9 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return a power of two for each line of an operand in a narrow type, as `codes` needs them.
+    """Return a power of two for each line of an operand in a narrow type: the argument `line` of `codes`.
 
-    If the type's range is large enough, the power p of a line is so small that the type can represent the `count`
+    If the type's range is large enough, the power p of a line is so small that the type can represent all `count`
     powers p, 2p, 4p, …"""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
@@ -118,7 +120,9 @@ def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
 
 
 def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
-    """Return integers whose magnitudes are in the upper half of the type's range."""
+    """Return random integers for a factor, with magnitudes in the upper half of the type's range.
+
+    The integers of a line, such as a row of A in A·B, usually have the same sign."""
     # The first, third, fifth, … lines are negative. If the epilogue clips negative sums, all lines are negative, so
     # that products are positive. Unsigned integers are never negative.
     #
@@ -157,7 +161,9 @@ def _has_negative_zero_point(operand: Operand, operation: Operation) -> bool:
 
 
 def largest(operation: Operation) -> list[Array]:
-    """Return the operands of the recipe `largest`: factors at one end of their range, and 0 otherwise."""
+    """Return the operands of the recipe `largest`, which shows sums that are computed in too few bits.
+
+    All elements of a factor are near one end of its type's range. The elements of other operands are 0."""
     # Sums in too few bits are right if most terms are much smaller than the largest possible one, as in the other
     # recipes. Integers of 8 bits have two values, so that sums are odd, too: f32 represents large sums that are
     # multiples of a power of two. Sums of smaller integers are far below 2**24, and are as large as possible. A
@@ -174,7 +180,10 @@ def largest(operation: Operation) -> list[Array]:
 
 
 def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bool | None) -> Array:
-    """Return the small integers `values` of an operand, moved near the ends of the accumulator's range."""
+    """Return an operand's small integers `values`, moved near the ends of the accumulator's range.
+
+    The operand is added to sums. If it does not have the accumulator's type, nothing is moved. If a relu or gelu clips
+    the sums, `clipped` decides which integers are moved."""
     # The operand is added to sums. Some of these additions then wrap, and a kernel whose additions saturate gives
     # another result. The first integer is near the end that has the sign of the first sum (see `one_sided`); each other
     # integer is near the end that has its own sign. An operand whose type is not the accumulator's is not changed.
@@ -197,8 +206,8 @@ def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bo
 def surplus(operand: Operand, operation: Operation) -> int:
     """Return by how many bits the random integers of a bias must be shifted right.
 
-    The bias is added to sums before a relu. A bias that is much larger than the sums would decide the sign of all
-    results in a column. The result is 0 if the bias is floating-point or sums may wrap."""
+    The bias is added to sums before a relu. If it were much larger than the sums, it would decide the sign of all
+    results in a column. The result is 0 if the bias is floating-point, or if sums may wrap."""
     digits, more = sum(element.digits for element in operation.signature.operands[:2]), log2(max(operation.terms, 1))
     room = operand.type.element.digits
     wraps = operand.type.element.is_float or digits + more >= room
@@ -208,7 +217,7 @@ def surplus(operand: Operand, operation: Operation) -> int:
 def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:
     """Return `values` with the first, fourth, seventh, … line moved near the type's lowest number.
 
-    All `values` are negative."""
+    All `values` are negative. A line is all elements with the same index along the axes `lines`."""
     # The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest
     # number, and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest
     # number of a moved line is then lower than nearly any number with which a wrong kernel may begin a maximum. `unit`

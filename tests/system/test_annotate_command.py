@@ -40,10 +40,13 @@ def test_the_hottest_instructions_of_a_site_are_shown(project: Project) -> None:
     assert out.code == 0, out
     header, columns, *lines, samples_line, code = out.out.splitlines()
     assert header.startswith("site 3 of matmul_") and columns.split() == ["share", "address", "instruction"]
-    assert len(lines) == 5 and any("fmadd" in line for line in lines)
+    assert len(lines) == 5
     assert " samples in " in samples_line and code.startswith("machine code: the same as the case's own (")
     # A hard link in perf's own cache would change the tool's ctime, and the next run would identify the tool again.
     assert tool.stat().st_ctime_ns == before
+    # A sample may be attributed to an instruction after the one that took the time, so that a slow multiply-add need
+    # not be among the first five (seen on an AMD EPYC with AVX2).
+    assert "fmadd" in project.doit(*WORDS, "annotate", "site=3", "top=50").out
 
 
 @pytest.mark.skipif(not samples(), reason="perf is not here, or may not take samples")

@@ -17,16 +17,16 @@ from dispatchflow.project.workspace import Workspace
 from dispatchflow.stages import cases_named
 
 LIMITS = ("compile_limit", "run_limit", "memory_limit")
-"""The variables that limit the time and memory of the toolchain's programs that a command starts."""
+"""The variables that limit the time and memory of IREE's tools when a command starts them."""
 
 
 class QueryCommand(Command):  # type: ignore[misc]
     """A command other than `run`.
 
-    Commands import most modules inside functions, because a run in which nothing changed must start fast."""
+    The files of commands import most modules inside functions, so that a run in which nothing changed starts fast."""
 
     groups: tuple[str, ...] = ("cases", "run")
-    """The groups of variables, and single variables, that the command accepts (`cli/variables.py`)."""
+    """The variables that the command accepts, as names of groups (`cli/variables.py`) or of variables."""
 
     page: str
     """The page of the documentation that describes the command."""
@@ -45,14 +45,16 @@ def no_words(command: str, args: list[str]) -> None:
 
 
 def join_users(workspace: Workspace) -> None:
-    """Wait for a running `doit store clean`, then register this process, so that no other clean begins."""
+    """Wait until a running `doit store clean` ends, then register this process as a user of the store.
+
+    No other `doit store clean` begins while this process is registered."""
     workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
 
 
 def one_case(app: Invocation, workspace: Workspace, words: Sequence[str], command: str) -> Case:
-    """Return the one case that `words` select, such as `CASE` or `STAGE:CASE`.
+    """Return the one case that the words of a command line select.
 
-    Without words, return the only case of the specs and variables.
+    A word is `CASE` or `STAGE:CASE`. Without words, return the only case that the specs and variables define.
 
     Raises:
         SpecError: no case is selected, or more than one, or the case is skipped.

@@ -76,9 +76,10 @@ def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
 
 
 def _actions(chain: CaseState, stage: str) -> Iterator[tuple[str, Action]]:
-    """Yield (title, action) for each action of a stage whose key is known.
+    """Yield (title, action) for each action of a stage. An action is one step, such as a compile.
 
-    The stage `sites` has two actions: one finds the sites, the other measures them."""
+    Actions whose keys are not yet known are left out. The stage `sites` has two actions: one finds the sites, the other
+    measures them."""
     action, tracing = chain[stage].action, site_states.provenance_of(chain) if stage == SITES else None
     if tracing is not None:
         yield "key of the provenance", tracing
@@ -110,7 +111,7 @@ def _short(value: Any) -> str:
 
 
 def _difference(old: Any, new: Any) -> str:
-    """Describe how the old value of an ingredient differs from the new one."""
+    """Describe how an ingredient's old value differs from the new one. Keys are hashes of ingredients."""
     old, new = _as_json(old), _as_json(new)
     if isinstance(old, list) and isinstance(new, list):
         gone, come = [x for x in old if x not in new], [x for x in new if x not in old]

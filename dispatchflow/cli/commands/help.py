@@ -13,7 +13,9 @@ from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.stages import NAMED, SITES
 
 _SHARED = {"cases": "for cases", "run": "for runs"}
-"""The groups of variables that many commands take, which are too many to be listed for each."""
+"""The groups of variables that many commands accept, with a phrase for each group.
+
+The help of a command prints only the phrase, because these groups have too many variables to list."""
 
 
 class HelpCommand(QueryCommand):

@@ -1,4 +1,4 @@
-"""`doit known` lists the known (expected) failures, and the outcomes of the cases that each covers."""
+"""`doit known` lists the known (expected) failures, and counts how the cases of each one ended."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class KnownCommand(QueryCommand):
 
 
 def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
-    """Write a known failure for each failing selected case to the file `path`; return a message.
+    """Write the failures of the selected cases to the file `path` as known failures; return a message.
+
+    Failures of libraries, and failures that another file already lists, are left out.
 
     Raises:
         SpecError: the file exists and was not written by this command, or it cannot be written.
@@ -76,9 +78,9 @@ def _file_of(entry: KnownFailure, root: Path) -> Path:
 
 
 def _known_failures(workspace: Workspace, selection: Selection, every: bool) -> Iterator[str]:
-    """Yield the lines of `doit known`: this release's known failures, with their numbers of cases.
+    """Yield the lines of `doit known`: this IREE release's known failures, with their numbers of cases.
 
-    `every` also lists the known failures that cover no selected case."""
+    With `every`, known failures that cover no selected case are listed too."""
     entries, last = workspace.known.entries, selection.last_stage()
     counts = {id(entry): Counter[str]() for entry in entries}
     for chain in workspace.chains(list(last)):

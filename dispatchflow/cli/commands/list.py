@@ -17,7 +17,7 @@ from dispatchflow.project.workspace import Workspace
 from dispatchflow.stages import NAMED, SITES, STAGES
 
 RUN = "run"
-"""The command that is executed if none is named."""
+"""The command that is executed if the command line names none."""
 
 
 class ListCommand(QueryCommand):
@@ -85,7 +85,7 @@ def _cases(workspace: Workspace, selection: Selection, status: bool) -> Iterator
 
 
 def named(own: Sequence[Task], commands: Mapping[str, type[Command]]) -> dict[str, str]:
-    """Return name → description of each stage, each command except `run`, and each task of the user."""
+    """Return the description of each stage, each command except `run`, and each task of the user, by name."""
     lines = dict(case_tasks.STAGE_DOCS)
     lines |= {name: command.doc_purpose for name, command in commands.items() if name != RUN}
     return lines | {task.name: task.doc for task in own if not task.subtask_of and not task.name.startswith("_")}

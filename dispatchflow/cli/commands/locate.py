@@ -45,10 +45,10 @@ class LocateCommand(QueryCommand):
 
 
 def _reference(workspace: Workspace) -> Target | None:
-    """Return the target that `reference=` names; None if it is not given or names a library.
+    """Return the target that `reference=` names; None if the value is missing or is onnxruntime.
 
-    Without `file=` or `suite=`, also remove `reference` from `workspace.values`, where it would start a sweep of
-    modules."""
+    If neither `file=` nor `suite=` is given, also remove `reference` from `workspace.values`. Otherwise the variable
+    would be read as the request for a sweep of modules."""
     values = workspace.values
     word = values.get("reference")
     if not {"file", "suite"} & values.keys():

@@ -57,7 +57,10 @@ class PhasesCommand(QueryCommand):
 
 
 def _other(workspace: Workspace, asked: CasePhases, word: str) -> CasePhases:
-    """Return the case that `with=` names: another case, or this case compiled by another IREE."""
+    """Return the phases of the case with which the case `asked` is compared.
+
+    `word` is the value of the variable `with=`: another case, or `iree=…` for the same case compiled by another IREE.
+    """
     folder = phases.FOLDER
     if word.startswith(_TOOLCHAIN):
         workspace = workspace.with_toolchain(word.removeprefix(_TOOLCHAIN))
@@ -84,7 +87,10 @@ def _known(asked: CasePhases) -> dict[Phase, int]:
 
 
 def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the difference between the modules of one case after the phases `from=` and `to=`."""
+    """Yield the difference between the modules of one case after two phases of the compiler.
+
+    The variables `from=` and `to=` name the phases. If only `from=` is given, the second phase is the next one. If only
+    `to=` is given, the first phase is the previous one."""
     known = list(_known(asked))
     begin = phases.named(values["from"], known, "from") if "from" in values else None
     end = phases.named(values["to"], known, "to") if "to" in values else None
@@ -105,9 +111,11 @@ def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _across(asked: CasePhases, other: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield parts of the report: a table of the phases after which two cases differ, then the differences.
+    """Yield a table that shows after which compiler phases two cases differ, and then the differences.
 
-    Without `from=` and `to=`, only the difference after the first such phase is shown."""
+    The variables `from=` and `to=` select the first and the last phase whose differences are shown. If only one
+    variable is given, only its phase is shown. If neither is given, only the first phase after which the cases differ
+    is shown."""
     known = list(_known(asked))
     _known(other)
     names = [each.case.name for each in (asked, other)]

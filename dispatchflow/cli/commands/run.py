@@ -34,7 +34,7 @@ from dispatchflow.tools.machine import cores
 
 
 class RunCommand(DoitRun):  # type: ignore[misc]
-    """Execute the pending stages of the selected cases, then report all of them."""
+    """Execute those stages of the selected cases that are not up to date, then report all selected cases."""
 
     name = "run"
     page = "docs/specs.md"
@@ -93,7 +93,8 @@ class RunCommand(DoitRun):  # type: ignore[misc]
     ) -> bool:
         """Let doit execute the pending stages and the user's selected tasks.
 
-        Return True if one of the user's tasks failed, or if a stage raised an exception."""
+        Return True if a stage raised an exception. If tasks of the user are selected, also return True if any task
+        failed."""
         gc.enable()
         twins: dict[tuple[Any, ...], str] = {}
         made = [task for chain, wanted in pending for task in case_tasks.tasks_of(stages, chain, wanted, twins)]
@@ -142,7 +143,7 @@ def _is_ours(task: Task) -> bool:
 
 
 def _publish_before_own_task(stages: StageTasks, last: Mapping[Case, str]) -> None:
-    """Write the rows to Parquet before a user's own task, which may read them."""
+    """Write the rows of results to Parquet before a task of the user, which may read them."""
     stages.check_runtime_drift(last)
     stages.publish(last, stages.workspace.chains(list(last)))
 
@@ -150,9 +151,9 @@ def _publish_before_own_task(stages: StageTasks, last: Mapping[Case, str]) -> No
 def _publish_and_report(
     stages: StageTasks, last: Mapping[Case, str], chains: Sequence[CaseState], skips: Sequence[Skip], failed: bool
 ) -> tuple[int, str]:
-    """Write the rows to Parquet, and print the results and the summary of a run.
+    """Write the rows of results to Parquet, and print the results and the summary of a run.
 
-    Return the exit code and the printed text, without the duration at its end."""
+    Return the exit code and the printed text, without the duration that is printed at the end."""
     workspace = stages.workspace
     if not last and not skips:
         return int(failed), ""

@@ -44,9 +44,10 @@ class ShowCommand(QueryCommand):
 
 
 def _destination(written: str) -> Path:
-    """Return the path of `out=`: a file that ends in `.npy`, or a folder.
+    """Return the path that the variable `out=` names: a file that ends in `.npy`, or a folder.
 
-    A name with another ending, such as `y.txt`, was meant as a file. It is refused unless a slash follows."""
+    A new name with another ending, such as `y.txt`, is refused, because it was probably meant as a file. With a slash
+    at the end, it is accepted as a folder."""
     out = Path(written)
     is_new_folder = not out.exists() and (not out.suffix or written.endswith("/"))
     if out.suffix == _NPY or out.is_dir() or is_new_folder:

@@ -1,4 +1,4 @@
-"""`doit trace` captures a trace of IREE's instrumented runtime, or writes a timeline of one call."""
+"""`doit trace` shows a trace of IREE's instrumented runtime, or writes a timeline of one call."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ class TraceCommand(QueryCommand):
 
 
 def _refuse_zones(workspace: Workspace, tracy: bool, out: str) -> None:
-    """Raise SpecError if a timeline is requested together with arguments of a Tracy trace."""
+    """Raise SpecError if `out=` requests a timeline, but another argument belongs to a trace by Tracy.
+
+    `tracy` is true if the command line names a program to trace, or a file with a trace."""
     zones = [f"{name}=" for name in ("top", "format") if name in workspace.values]
     if tracy or zones:
         facts = {"form": f"doit trace CASE out={out}", "given": zones[0] if zones else "a program, or a trace of Tracy"}
