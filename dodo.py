@@ -28,7 +28,7 @@ def task_check():
 
 
 def task_docs():
-    """Write docs/operations.md and docs/shapes.md from the registries."""
+    """Write docs/operations.md and docs/shapes.md from the code that defines operations and shapes."""
     pages = ("operations", "shapes")
     return {"actions": [f"{TOOLS}/python -m dispatchflow.reports.{page} > docs/{page}.md" for page in pages]}
 
@@ -52,7 +52,9 @@ def task_slow():
 
 
 def task_check_all():
-    """Compile and verify every case of the registries; takes minutes, and resumes where it was stopped."""
+    """Compile and verify combinations of all operations, types, layouts, options, tunings and targets.
+
+    This takes minutes. After an interruption, the next call continues."""
     return {"actions": [f"{TOOLS}/python tests/check_all.py"], "verbosity": 2}
 
 

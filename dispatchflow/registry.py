@@ -28,7 +28,8 @@ def members(package: str, base: Callable[..., T], word: str | None = None, suffi
     Args:
         package: the name of the folder's package, such as `dispatchflow.cli.commands`.
         base: the base class.
-        word: the class attribute that must equal the file's name without `.py`; None for no such check.
+        word: the name of a class attribute whose value must equal the file's name without `.py`; None for no such
+            check.
         suffix: the end of each class's name.
 
     Raises:

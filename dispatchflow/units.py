@@ -8,7 +8,7 @@ WHOLE = r"(?:0|[1-9][0-9]*)"
 
 
 def whole(text: str) -> int | None:
-    """Parse a whole number as TOML writes it, without a leading zero. None for any other text."""
+    """Parse a whole number that has no leading zero, as in TOML. Return None for any other text."""
     return int(text) if re.fullmatch(WHOLE, text) else None
 
 
@@ -48,7 +48,7 @@ def size(value_bytes: float) -> str:
 
 
 def giga(value: float | None) -> str:
-    """Return `value` / 10^9 as text without a unit. Empty for None."""
+    """Return `value` / 10^9 as text without a unit. The text is empty if `value` is None."""
     return "" if value is None else _digits(value / 1e9)
 
 

@@ -15,7 +15,7 @@ The name is constant, because it is part of the executables' names and therefore
 
 
 class Kind(StrEnum):
-    """The kinds of workloads. Each library, such as numpy, computes one kind."""
+    """The kinds of workloads (what a case computes). Each library, such as numpy, computes one kind."""
 
     OPERATIONS = "operations"
     ONNX = "ONNX files"
@@ -27,9 +27,9 @@ class Workload(ABC):
     """The base class of an `Operation`, whose module is generated, and of a user's own `Module`."""
 
     name: ClassVar[str]
-    """The word in specs, and the value of the column `operation` in rows."""
+    """The workload's word in specs, which is also the value of the column `operation` in result rows."""
     dims: ClassVar[tuple[str, ...]]
-    """The names of the dimensions, in the order of `label`."""
+    """The names of the dimensions, in the order in which `label` has their sizes."""
 
     @property
     def kind(self) -> Kind:
@@ -38,7 +38,9 @@ class Workload(ABC):
     @property
     @abstractmethod
     def recipes(self) -> tuple[str, ...]:
-        """The ways to make inputs for verification, such as `random`. Timing uses the last way."""
+        """The ways to make inputs for verification, such as `random`.
+
+        Measurements use the inputs that are made in the last of these ways."""
 
     @property
     @abstractmethod
@@ -48,7 +50,9 @@ class Workload(ABC):
     @property
     @abstractmethod
     def label(self) -> str:
-        """The part of a case's name after the operation: sizes, types and layouts, or file and function."""
+        """The part of a case's name between operation and tuning.
+
+        It has the sizes, types and layouts of an operation, or the file and the function of a module."""
 
     @cached_property
     def shape_name(self) -> str:
@@ -57,7 +61,7 @@ class Workload(ABC):
 
     @property
     def function(self) -> str:
-        """The name of the function in the module that a case calls."""
+        """The name of the function that a case calls in its module."""
         return ENTRY
 
     @property
@@ -81,10 +85,12 @@ class Workload(ABC):
 
     @abstractmethod
     def flops(self) -> int | None:
-        """Return the number of arithmetic operations of one call. A multiply-add is two. None if unknown."""
+        """Return the number of arithmetic operations of one call, or None if it is unknown.
+
+        A multiply-add counts as two operations."""
 
     @abstractmethod
     def traffic_bytes(self) -> int | None:
-        """Return the number of bytes that one call reads and writes. None if unknown.
+        """Return the number of bytes that one call reads and writes, or None if it is unknown.
 
-        Each operand is read once, and each result is written once."""
+        Each operand counts as read once, and each result as written once."""

@@ -1,9 +1,9 @@
-"""Fill the constant weights of the light ONNX models with random numbers.
+"""Replace the constant weights of the light ONNX models by random numbers.
 
-Usage: `python specs/fill_onnx.py DIRECTORY [NAME …]`. The `onnx` package has known networks as light models, in
-`onnx/backend/test/data/light/`. In a light model, all elements of a weight are equal, and every output is 0.001.
-Wrong code could therefore pass verification. The random weights keep the size of each layer's activations.
-"""
+Usage: `python specs/fill_onnx.py DIRECTORY [NAME …]`. The `onnx` package contains well-known networks as light models,
+in `onnx/backend/test/data/light/`. In a light model, all elements of a weight are equal, and every output is 0.001.
+Wrong code could therefore pass verification. The random weights are scaled so that activations have similar magnitudes
+in all layers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def spread(model: Any) -> Any:
 
 
 def main(folder: str, *names: str) -> None:
-    """Write the models of these names, or of `NAMES`, into a directory."""
+    """Write the models `names`, or those of `NAMES` if no name is given, into the directory `folder`."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     for name in names or NAMES:
         to = Path(folder) / f"{name}.onnx"

@@ -1,4 +1,6 @@
-"""Compile and verify every combination of the registries (`doit check_all`). See docs/verification.md."""
+"""Compile and verify combinations of all operations, types, layouts, options, tunings and targets.
+
+The command is `doit check_all`. See docs/verification.md."""
 
 from __future__ import annotations
 
@@ -21,10 +23,11 @@ FOLDER = REPOSITORY / ".check_all"
 
 
 def spec(product: Iterable[tuple[Any, ...]] = EVERYTHING) -> str:
-    """Return a spec with one sweep for each operation, layout, tuning and choice of options in `product`.
+    """Return a spec with one sweep for each combination of operation, layout, tuning and option values.
 
-    `product` has tuples (operation, types, layout, options, tuning, target, shape). A sweep also plans combinations
-    that are not in `product`; impossible combinations are skipped."""
+    `product` has tuples (operation, types, layout, options, tuning, target, shape). A sweep has all types, targets and
+    shapes that occur in its tuples. It therefore also plans cases that are not in `product`; impossible cases are
+    skipped."""
     sweeps: dict[Any, tuple[dict[Any, None], ...]] = {}
     for name, types, layout, chosen, tuning, target, shape in product:
         axes = sweeps.setdefault((name, layout, chosen, tuning), ({}, {}, {}))
@@ -46,9 +49,10 @@ def spec(product: Iterable[tuple[Any, ...]] = EVERYTHING) -> str:
 
 
 def run(folder: Path, specs: dict[str, str], words: list[str], variables: dict[str, str]) -> int:
-    """Run `doit WORDS` in a project with these specs; return the exit code.
+    """Run `doit` with the arguments `words` in a project with these specs; return the exit code.
 
-    `words` are `verify` if empty. `specs` maps a file's name without `.toml` to its text."""
+    If `words` is empty, `doit verify` runs. `specs` maps a file's name without `.toml` to its text. `variables` are
+    added to the environment."""
     (folder / "specs").mkdir(parents=True, exist_ok=True)
     (folder / "dodo.py").write_text(DODO)
     for name, text in specs.items():
@@ -58,9 +62,10 @@ def run(folder: Path, specs: dict[str, str], words: list[str], variables: dict[s
 
 
 def main(words: list[str]) -> int:
-    """Run `doit WORDS` on llvm-cpu and vmvx, then on Vulkan if possible; return the exit code.
+    """Run `doit` with the arguments `words` on llvm-cpu and vmvx, then on Vulkan; return the exit code.
 
-    `words` are `verify` if empty, or for example `-n 1 'verify:conv2d_*'`."""
+    Vulkan is left out if lavapipe, its driver, is unavailable. If `words` is empty, `doit verify` runs. Other words
+    are, for example, `-n 1 'verify:conv2d_*'`."""
     code = run(FOLDER, {"everything": spec(), "large": spec(large())}, words, {})
     try:
         vulkan = lavapipe.environment(REPOSITORY / ".lavapipe")

@@ -44,7 +44,7 @@ _NEW_MOUNTS, _PRIVATE = 0x20000, 0x44000
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Set up signals, environment variables, bytecode and locks for the tests and for `doit` in them."""
+    """Set up signals, environment variables, bytecode and locks for the tests and their `doit` processes."""
     # Thousands of test objects stay alive. Garbage collections, which visit all of them, took a quarter of the time in
     # which pytest collects the tests.
     gc.set_threshold(100_000, 20, 100)
@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Ignore files in which the marker expression selects no test; imports take seconds per worker."""
+    """Skip files in which the marker expression selects no test, because importing them takes seconds."""
     selected = config.option.markexpr
     if collection_path.suffix != ".py" or not selected.startswith(("iree and ", "not iree and ")):
         return None  # other plugins decide
@@ -127,9 +127,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Return a function (name, text) that asserts that `golden/NAME` has this text.
+    """Return a function (name, text) that asserts that the file `golden/NAME` contains exactly this text.
 
-    With `--golden=update`, the function writes the file."""
+    With `--golden=update`, the function first writes the file."""
 
     def compare(name: str, text: str) -> None:
         if request.config.getoption("--golden") == "update":
@@ -174,9 +174,10 @@ def records(tmp_path: Path) -> Records:
 
 @pytest.fixture
 def resolver_of(records: Records) -> Callable[..., Resolver]:
-    """Return a function that creates a resolver with a constant toolchain, CPU and device.
+    """Return a function that creates a `Resolver`, which finds the states of cases in the records.
 
-    Keywords replace arguments of `Resolver`. No tool runs."""
+    The resolver has a constant toolchain, CPU and device, so that no tool runs. Keyword arguments of the function
+    replace arguments of `Resolver`."""
 
     def device_of(target: Target, threads: int | None) -> Device:
         threads = threads or 8

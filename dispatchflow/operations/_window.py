@@ -11,9 +11,10 @@ from dispatchflow.operations.api import Array, Operation, Option, TensorType
 
 @lru_cache
 def lines_seen(size: int, window: int, steps: int, stride: int, dilation: int, padding: int) -> int:
-    """Return how many of an image's `size` rows a window of `window` rows reads in `steps` positions.
+    """Return how many rows of an image are read by a window that moves over the image.
 
-    Padding does not count."""
+    The image has `size` rows. The window has `window` rows, and stops at `steps` positions. Rows of the padding do not
+    count. For the width of the image and of the window, the function counts columns in the same way."""
     seen: set[int] = set()
     for i in range(window):
         first = i * dilation - padding
@@ -22,9 +23,11 @@ def lines_seen(size: int, window: int, steps: int, stride: int, dilation: int, p
 
 
 class Window(Operation):
-    """An operation on `n` images of `h` by `w` with `c` channels, and a window of `kh` by `kw`.
+    """The base class of operations that move a window over images.
 
-    Options apply to both directions. The layout's first four letters are the image's dims, in memory order."""
+    There are `n` images of `h` by `w` pixels with `c` channels; the window has `kh` by `kw` elements. Stride, dilation
+    and padding are the same in both directions. The first four letters of the layout are the dims of the image, in
+    memory order."""
 
     options: ClassVar[Mapping[str, Option]] = {
         "stride": Option(range(1, 17), "step of a window, in both directions"),
@@ -43,7 +46,7 @@ class Window(Operation):
 
     @property
     def strides(self) -> str:
-        """Dilations and strides as attributes of linalg's named op."""
+        """The attributes `dilations` and `strides` of linalg's named op, as MLIR text."""
         dilation, stride = (f"dense<{self.option(word)}> : tensor<2xi64>" for word in ("dilation", "stride"))
         return f"dilations = {dilation}, strides = {stride}"
 
@@ -64,7 +67,7 @@ class Window(Operation):
         return None
 
     def read_bytes(self) -> int:
-        """Return the bytes of all operands; pixels of the image that no window reads do not count."""
+        """Return the bytes of all operands, without the pixels of the image that no window reads."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         rows, columns = (
             lines_seen(self.size(size), self.size(window), steps, stride, dilation, padding)
@@ -74,18 +77,20 @@ class Window(Operation):
         return self.image(rows, columns, self.size("c"), 0).nbytes + sum(operand.type.nbytes for operand in others)
 
     def image(self, height: int, width: int, channels: int, index: int) -> TensorType:
-        """Return the type of an image with these sizes, in the layout's order.
+        """Return the tensor type of images with these sizes. Its dims are in the order of the layout.
 
-        Its element type is that of operand `index`, of the result (-1) or of the accumulator (-2)."""
+        `index` selects the element type: that of an operand (0, 1, …), of the result (-1) or of the accumulator (-2).
+        """
         sizes = {"n": self.size("n"), "h": height, "w": width, "c": channels}
         types = self.types
         elements = (*types.operands, types.accumulator, types.result)
         return TensorType(tuple(sizes[letter] for letter in self.layout[:4]), elements[index])
 
     def padded(self, image: TensorType, literal: str) -> tuple[str, str, TensorType]:
-        """Return ops that pad the image with `literal`, and the name and type of their result.
+        """Return MLIR ops that pad the image `%arg0`, and the name and type of the padded image.
 
-        Without padding there are no ops, and the name and type are the image's own."""
+        `image` is the type of `%arg0`, and `literal` is the value of the padding. If the option `padding` is 0, there
+        are no ops, and the name and type are those of `%arg0`."""
         if not (padding := self.option("padding")):
             return "", "arg0", image
         amounts = [padding if letter in "hw" else 0 for letter in self.layout[:4]]
@@ -104,8 +109,9 @@ class Window(Operation):
     def windows(self, image: Array, border: Any) -> Iterator[tuple[int, int, Array]]:
         """Yield (i, j, pixels) for each element (i, j) of the window.
 
-        `pixels` is an array [n, oh, ow, c] of the pixels that this element reads for each result. Pixels outside of the
-        image are `border`."""
+        `pixels` is an array [n, oh, ow, c], where oh and ow are the height and width of the result. For each element of
+        the result it has the pixel of the image that is at (i, j) in the window. Pixels outside of the image have the
+        value `border`."""
         import numpy as np
 
         image = np.moveaxis(image, [self.layout.index(letter) for letter in "nhwc"], range(4))
@@ -119,7 +125,7 @@ class Window(Operation):
                 yield i, j, image[:, rows, left : left + stride * (width - 1) + 1 : stride]
 
     def laid_out(self, image: Array) -> Array:
-        """Return an array [n, oh, ow, c] with its axes in the layout's order."""
+        """Return the array `image` [n, oh, ow, c] with its axes permuted to the order of the layout."""
         import numpy as np
 
         return np.moveaxis(image, range(4), [self.layout.index(letter) for letter in "nhwc"])
@@ -127,8 +133,9 @@ class Window(Operation):
     def library_seen(self, image: str, border: str) -> str:
         """Return a numpy expression for an array of all windows of an image.
 
-        The first four axes are those of the image, in the layout's order, but h and w count windows. The last two axes
-        are `kh` and `kw`. `border` is the value of the padding."""
+        `image` is the expression of the image, and `border` is the value of the padding. The first four axes of the
+        array are those of the image, in the order of the layout, but an index along h or w is the position of a window.
+        The last two axes are the rows (`kh`) and columns (`kw`) within a window."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         if padding:
             sides = ", ".join(f"({padding}, {padding})" if letter in "hw" else "(0, 0)" for letter in self.layout[:4])
@@ -142,7 +149,9 @@ class Window(Operation):
         return f"{view}[{', '.join([*steps, f'::{dilation}', f'::{dilation}'])}]"
 
     def library_turned(self, value: str, letters: str, wanted: str) -> str:
-        """Return a torch expression that permutes dims: `x0.permute(0, 3, 1, 2)` for `nhwc` to `nchw`."""
+        """Return a torch expression that permutes the dims of `value` from the order `letters` to `wanted`.
+
+        For the value `x0` and the orders `nhwc` and `nchw`, the expression is `x0.permute(0, 3, 1, 2)`."""
         order = [letters.index(letter) for letter in wanted]
         return value if letters == wanted else f"{value}.permute({', '.join(map(str, order))})"
 

@@ -1,6 +1,6 @@
-"""The contract of an operation, and all names that an operation's file may import.
+"""The base class of operations, and all names that an operation's file may import.
 
-docs/adding.md shows how to add an operation. A recipe makes inputs that show certain errors: docs/verification.md."""
+To add an operation, see docs/adding.md. Recipes are ways to make inputs for verification (docs/verification.md)."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 class Operand(msgspec.Struct, frozen=True):
-    """One input tensor."""
+    """One input tensor of an operation, and the facts that recipes need to make its elements."""
 
     type: TensorType
     summed: tuple[int, ...] = ()
-    """The axes that are summed; their sizes give the number of terms. `exact` may put zeros along them."""
+    """The summed axes; their sizes give the number of terms. The recipe `exact` may put zeros along them."""
     shared: int | None = None
-    """The summed axis along which both factors of a product have the same index: k of A·B."""
+    """The summed axis along which both factors of a product have the same index, such as `k` of A·B."""
     crossed: tuple[int, ...] = ()
-    """The summed axes of a factor whose `summed` is empty; some exact inputs have zeros along them."""
+    """The summed axes of a factor whose `summed` is empty. Some exact inputs have zeros along these axes."""
     lines: tuple[int, ...] = ()
     """The axes that the result has too, except those that a window moves along.
 
-    One index along them selects a line, such as a row of A in A·B; see `_range`."""
+    All elements with the same index along each of these axes are a line, such as a row of A in A·B; see `_range`."""
     low: float = -1.0
     high: float = 1.0
-    """The end of the range of random floating-point values, which begins at `low`."""
+    """Random floating-point values are in the range from `low` to `high`."""
 
 
 class Loop(msgspec.Struct, frozen=True):
@@ -69,12 +69,12 @@ class Loop(msgspec.Struct, frozen=True):
     dim: str
     size: int
     summed: bool = False
-    """Whether it is a reduction dim, not a parallel dim."""
+    """Whether the dim is a reduction dim. If this is false, the dim is parallel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation(Workload):
-    """An operation with its sizes, types, layout and options. Its file is named after it: `name`.py."""
+    """An operation with its sizes, types, layout and options. The file of the subclass is `name`.py."""
 
     # field(): otherwise the property of Workload would be taken for the default.
     sizes: tuple[int, ...] = field()
@@ -82,21 +82,21 @@ class Operation(Workload):
     signature: Signature
     layout: str = field()
     chosen: tuple[str | int, ...]
-    """The values of `options`, in the order of `options`."""
+    """The values of the options, in the order of `options`."""
 
     signatures: ClassVar[Mapping[str, Signature]]
-    """Word of a spec → signature; the first is the default. A spec may also write `f16,f16->f32`."""
+    """Element types by their words in specs, first the default. Specs may also spell out `f16,f16->f32`."""
     layouts: ClassVar[tuple[str, ...]] = ("t",)
     """The supported layouts; the first is the default.
 
     Each is a name (`nhwc_hwcf`), or one letter for each of the first operands: `t` for row-major, `n` for column-major.
     Operands without a letter are row-major."""
     options: ClassVar[Mapping[str, Option]] = {}
-    """Name → option; each is a word of a spec, a command-line variable and a column of result rows."""
+    """The options by name. A name is a word of specs, a command-line variable and a column of result rows."""
     by_dims: ClassVar[bool] = True
     """Whether a command line with exactly these dims may leave out the operation's name.
 
-    It can be true for at most one of the operations with equal dims."""
+    The name is necessary if several operations have these dims and `by_dims` is true for more than one of them."""
     library_options: ClassVar[tuple[str, ...]] = ()
     """The options that `library_call` supports; all other options must have their defaults."""
 
@@ -127,9 +127,10 @@ class Operation(Workload):
 
     @cached_property
     def label(self) -> str:
-        """Sizes, types with layouts, and non-default options: `4x4x4_f32t_f32t_f32t_accumulate_yes`.
+        """Sizes, types with layouts, and options that are not default: `4x4x4_f32t_f32t_f32t_accumulate_yes`.
 
-        The types are those of `signature`, because an option can give two signatures the same `types`."""
+        The types are those of `signature`: with an option such as `epilogue=cast`, two signatures have equal `types`.
+        """
         types, lettered = self.signature, set(self.layout) <= _LETTERS
         elements = [element.mlir for element in types.operands]
         if lettered:
@@ -161,11 +162,11 @@ class Operation(Workload):
     def body(self, attribute: str) -> str:
         """Return the MLIR of the function's body, up to and including `return`.
 
-        Operands are `%arg0`, `%arg1`, …; every op ends in `loc(unknown)`. `attribute` is empty or `{…} `, and is put on
-        the op that a tuning configures."""
+        Operands are `%arg0`, `%arg1`, …; every op ends in `loc(unknown)`. `attribute` is the text of a tuning's
+        attribute, `{…} `, or empty. The text is put on the op that the tuning configures."""
 
     def body_for(self, syntax: Release, attribute: str) -> str:
-        """Return `body` in the syntax of a release; override this if a release writes an op differently."""
+        """Return `body` in the syntax of an IREE release. Override this if releases write an op differently."""
         return self.body(attribute)
 
     @property
@@ -177,12 +178,12 @@ class Operation(Workload):
 
     @abstractmethod
     def reference(self, operands: Sequence[Array]) -> Array:
-        """Return the expected result for operands in the shapes of `operands()`.
+        """Return the expected result for operands that have the shapes of `operands()`.
 
-        Operands and result are float64 or int64. Integer sums wrap."""
+        The operands and the result are float64 or int64. Sums of integers wrap."""
 
     def library_call(self, library: Library) -> str:
-        """Return a Python expression that computes the result with this library.
+        """Return a Python expression that computes the result with `library`, such as numpy.
 
         The expression may use `np` for numpy; `torch` and `F` (torch.nn.functional) for torch; and the operands `x0`,
         `x1`, …, in the shapes of `operands()`. `providers.Library` has methods that write casts."""
@@ -204,7 +205,7 @@ class Operation(Workload):
         return ()
 
     multiplies: ClassVar[bool] = False
-    """Whether the terms of sums are products; `wide` then shows with how many digits each factor is read."""
+    """Whether the terms of sums are products. If they are, the recipe `wide` tests each factor's digits."""
 
     @property
     def recipes(self) -> tuple[str, ...]:
@@ -219,13 +220,13 @@ class Operation(Workload):
         return self.multiplies and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the operands that the operation makes for a recipe; None if `verification.inputs` makes them.
+        """Return a recipe's inputs if the operation makes them itself, and otherwise None.
 
-        The arrays are float64. Each number can be represented in the operand's type."""
+        `verification.inputs` makes other inputs. Arrays are float64; the operands' types represent their numbers."""
         return None
 
     def compares_bits(self, recipe: str) -> bool:
-        """Return whether results for a recipe's inputs are compared bit by bit, and not with a bound."""
+        """Return whether results for a recipe's inputs are compared bit by bit, and not with an error bound."""
         return recipe.startswith(("exact", "wide")) or self.bitwise
 
     @property
@@ -234,16 +235,16 @@ class Operation(Workload):
         return not self.types.result.is_float
 
     def magnitude(self, operands: Sequence[Array]) -> Array:
-        """Return Σ|terms| for each element of the result in float64; bounds on errors are multiples of it.
+        """Return Σ|terms| for each element of the result. Bounds on errors are multiples of this sum.
 
         The default is right for a sum of products of operands, without subtractions (Higham, Accuracy and Stability of
-        Numerical Algorithms, 3.13)."""
+        Numerical Algorithms, 3.13). The array is float64."""
         return abs(self.reference([abs(operand) for operand in operands]))
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a float64 bound on each element's error before it is rounded to the result's type.
+        """Return a bound on each element's error before the rounding to the result's type, as a float64 array.
 
-        The default is min(K, 16) · u · Σ|terms| for K terms and u = 2**-digits of the accumulator; see `growth`."""
+        The default is min(K, 16) · u · Σ|terms|, for K terms and u = 2**-digits of the accumulator (see `growth`)."""
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
@@ -252,7 +253,7 @@ class Operation(Workload):
 
     @property
     def terms(self) -> int:
-        """The number of terms in the sum of one element of the result (K of a matmul)."""
+        """The number of terms in the sum that gives one element of the result: K of a matmul."""
         thinned = next((operand for operand in self.operands() if operand.summed), None)
         return prod(thinned.type.shape[axis] for axis in thinned.summed) if thinned else 1
 
@@ -268,14 +269,14 @@ class Operation(Workload):
 
     @property
     def clips(self) -> bool:
-        """Whether an epilogue makes all negative sums nearly equal; exact inputs then avoid negative sums."""
+        """Whether a relu or gelu makes all negative sums nearly equal. Exact inputs then avoid negative sums."""
         return False
 
     @property
     def dispatches(self) -> int | None:
         """The number of different dispatches that the compiler must make; None if any number is right.
 
-        With another number the case fails, because its time would not be the time of the required dispatches."""
+        With another number the case fails, because other dispatches than the required ones would be measured."""
         return None
 
     @property
@@ -288,7 +289,7 @@ class Operation(Workload):
         """Return the arithmetic operations of one call; one multiply-add counts as two."""
 
     def read_bytes(self) -> int:
-        """Return how many bytes of operands a call must read; override it if some bytes are never read."""
+        """Return how many bytes of operands a call must read. Override this if some bytes are never read."""
         return sum(operand.type.nbytes for operand in self.operands())
 
     def traffic_bytes(self) -> int:

@@ -21,12 +21,14 @@ from dispatchflow.operations.api import (
 
 
 class Attention(Operation):
-    """Scaled dot-product attention: `m` queries and `k2` keys of size `k1`, `k2` values of size `n`.
+    """Scaled dot-product attention: `m` queries and `k2` keys of size `k1`, and `k2` values of size `n`.
 
-    The scale is a power of two near 1/√k1; scores are in the accumulator's type; the mask is added to the scores. With
-    `causal=yes`, the queries are the last `m` of `k2` positions, as in FlashAttention: query `i` sees the keys up to
-    `k2 - m + i`. (With PyTorch's `is_causal`, it sees the keys up to `i`.) The module computes the causal mask in a
-    separate dispatch."""
+    A score is the product of a query and a key, times the scale, plus the mask if there is one. Scores are in the
+    accumulator's type. The scale is a power of two near 1/√k1.
+
+    With `causal=yes`, the queries belong to the last `m` of `k2` positions, as in FlashAttention: query `i` sees the
+    keys up to `k2 - m + i`. (With PyTorch's `is_causal`, query `i` sees the keys up to `i`.) The module computes the
+    causal mask in a separate dispatch."""
 
     name: ClassVar[str] = "attention"
     dims: ClassVar[tuple[str, ...]] = ("b", "m", "n", "k1", "k2")
@@ -60,14 +62,17 @@ class Attention(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The names of the recipes (docs/verification.md).
+        """The names of the recipes, which make the inputs for verification (docs/verification.md).
 
-        In `balanced`, queries alternate in sign. A single query also gets `balanced2`, which has the opposite sign."""
+        In the recipe `balanced`, each query has the opposite sign of the one before it. If there is only one query, the
+        recipe `balanced2` tests it with the opposite sign."""
         single = ["balanced2"] if self.sizes[1] == 1 else []
         return ("counted", "rising", "balanced", *single, "peaked", "highest", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of a recipe; `_attention_inputs` describes all but `random`."""
+        """Return the inputs that a recipe makes for verification; None for the recipe `random`.
+
+        The module `_attention_inputs` describes the other recipes."""
         if recipe == "random":
             return None
         import numpy as np
@@ -99,7 +104,9 @@ class Attention(Operation):
         return TensorType((b, m, n), self.signature.result)
 
     def body(self, attribute: str) -> str:
-        """Return the body, with the attention in MLIR's generic form, which is the same in all IREE releases."""
+        """Return the MLIR of the function's body.
+
+        The attention op is written in MLIR's generic form, which is the same in all IREE releases."""
         out, scores = self.result(), self.signature.accumulator.mlir
         operands = [operand.type for operand in self.operands()]
         scalar = self.signature.operands[0].mlir
@@ -120,7 +127,7 @@ class Attention(Operation):
 {snippets.returned("all", out)}"""
 
     def _seen(self) -> tuple[str, TensorType, str]:
-        """Return the name and the type of the causal mask, and the ops that compute the mask.
+        """Return the name and the type of the causal mask, and the MLIR ops that compute the mask.
 
         Without a mask operand, the causal mask is true for the keys that a query sees, and false for the other keys.
         With a mask operand, the causal mask has the operand's numbers for the keys that a query sees, and minus
@@ -146,11 +153,11 @@ class Attention(Operation):
 
     @property
     def _scale(self) -> float:
-        """The largest power of two that is not above 1/√k1; it is exact in every type."""
+        """The largest power of two that is not above 1/√k1. Every element type represents it exactly."""
         return float(2.0 ** -(((self.sizes[3] - 1).bit_length() + 1) // 2))
 
     def _weights(self, operands: Sequence[Array]) -> tuple[Array, Array]:
-        """Return the softmax of the scores, and the distance of each score from the largest of its row.
+        """Return the softmax of the scores, and the distance of each score from its query's largest score.
 
         The distance is 0 for keys that the query does not see."""
         import numpy as np
@@ -167,11 +174,12 @@ class Attention(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return the bound Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
+        """Return the error bound Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
 
-        ρ is the relative error of an exponential, and δ that of 1 / Σ exponentials. The mean of ρ is weighted. u is the
-        accumulator's unit roundoff, and w that of the operands' type. `growth` bounds a sum's error (`_sums.growth`).
-        """
+        The sum is over the keys of a query: v is the value of a key, and the weight of a key is the softmax of its
+        score. ρ is the relative error of the key's exponential. The mean of ρ over all keys uses the same weights. δ is
+        the relative error of 1 / Σ exponentials. u is the unit roundoff of the accumulator, and w is that of the
+        operands' type. `growth` is the function `_sums.growth` for a sum over all keys."""
         # The unit roundoff of the accumulator is u. The unit roundoff of the operands' type is w; scaled queries and
         # weights may be rounded to this type. The relative error of an exponential is ρ, and that of 1 / Σ exponentials
         # is δ. The mean of ρ uses the weights of the keys.
@@ -192,7 +200,9 @@ class Attention(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound on errors for the inputs of a recipe. The formulas are in the comment below."""
+        """Return a bound on the error of each result for the inputs of a recipe.
+
+        Each recipe has its own formula; a comment in the function explains all of them."""
         # u, w and growth are the same as in `error`. The relative error of an exponential is
         # ρ = 4·ULPS·u + 2·u · a · Σ|terms| of its score. For `counted`, a is the number of additions within a score,
         # because equal scores may be added in different orders. For other recipes, a is growth + 2. The result is y,
@@ -245,7 +255,7 @@ class Attention(Operation):
         return bound
 
     def library_call(self, library: Library) -> str:
-        """Return a call of torch's `scaled_dot_product_attention`, or the formula written for numpy."""
+        """Return a Python expression: torch's `scaled_dot_product_attention`, or the formula for numpy."""
         _, m, _, _, k2 = self.sizes
         if library.name == "torch":
             mask = "attn_mask=x3, " if self._masked else ""

@@ -12,8 +12,8 @@ from dispatchflow.operations.api import Array, Library, Operand, Operation, Sign
 class Chain(Operation):
     """Two matrix products, one after the other, in one module.
 
-    The first product is rounded to the result's type. If both products have the same sizes, they are one dispatch that
-    is launched twice."""
+    The first product is rounded to the result's type before the second product uses it. If both products have the same
+    sizes, they are one dispatch that is launched twice."""
 
     name: ClassVar[str] = "chain"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k", "l")
@@ -50,7 +50,9 @@ class Chain(Operation):
         return self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipe `wide`: each result is a sum of four products a · b · c."""
+        """Return the inputs of the recipe `wide`, which show lost digits; None for other recipes.
+
+        For these inputs, each result is a sum of four products a · b · c, with one number from each operand."""
         # The recipe detects operands that are read with too few digits (docs/verification.md). Each column of the
         # second factor has one nonzero number, and each column of the third factor has four. In each product a · b · c,
         # one number uses its full significand, and the other two are 1 or -1. This number is a for the first index
@@ -82,7 +84,8 @@ class Chain(Operation):
     def _to_round(self, second: Array, third: Array) -> None:
         """Change the second and third factors in place, so that the first product needs rounding.
 
-        Half of the columns of the first product change. Correct rounding does not change the final result."""
+        Half of the columns of the first product change. Correct rounding of these columns does not change the final
+        result."""
         # The last four of eight columns are changed, in pairs. Each changed column gets a second nonzero number. The
         # first product then has x + d in the first column of a pair, and y - d in the second column. The narrower type
         # represents x and y, which in most columns have all its digits; d is less than half of a unit in their last
@@ -111,9 +114,10 @@ class Chain(Operation):
         return text + second + snippets.returned(last, self.result())
 
     def _product(self, name: str, lhs: str, rhs: str, dims: tuple[str, str, str]) -> tuple[str, str]:
-        """Return the ops of a product, and the name of the value that they define.
+        """Return the MLIR ops of a matrix product, and the name of the value that these ops define.
 
-        `dims` are the dims of the left factor, of the right factor and of the product."""
+        `lhs` and `rhs` are the names of the factors. `dims` has the dims of the left factor, of the right factor and of
+        the product."""
         a, b, (total, out) = (
             self._tensor(dims[0]),
             self._tensor(dims[1]),
@@ -149,9 +153,10 @@ class Chain(Operation):
         return self.sizes[2] * self.sizes[3]
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return the error bound of the second product, plus the effect of the first product's error.
+        """Return a bound on the error of each result.
 
-        The first product has the errors of its sum and of its rounding to the result's type."""
+        The bound is that of the second product, plus the effect of errors of the first product. These are the errors of
+        the first product's sum, and of its rounding to the result's type."""
         a, b, c = operands
         types, (_, _, k, l) = self.types, self.sizes  # noqa: E741
         first, unit = a @ b, types.accumulator.unit

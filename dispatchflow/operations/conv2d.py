@@ -15,7 +15,7 @@ class Conv2d(Convolution):
 
     With groups, `c` and `f` are the numbers of channels of all groups together, and the weights have `c / groups`
     channels, as in PyTorch and TensorFlow. The first `f / groups` channels of the result use the first `c / groups`
-    channels of the image, and so on."""
+    channels of the image. The next channels of the result use the next ones of the image, and so on."""
 
     name: ClassVar[str] = "conv2d"
     dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "f", "kh", "kw")
@@ -43,10 +43,11 @@ class Conv2d(Convolution):
     def convolved(
         self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str
     ) -> str:
-        """Return ops that define `%sum`; with groups, each channel axis is split into groups and channels.
+        """Return MLIR ops that define `%sum`, the convolution of an image with the weights.
 
-        With groups and weights in `fchw`, in which each group is contiguous, linalg has a named op. With groups and
-        weights in `hwcf`, the op is a `linalg.generic`."""
+        With groups, each channel axis is split into two axes: the group, and the channel within the group. For weights
+        in the layout `fchw`, in which each group is contiguous, the convolution is a named op of linalg. For weights in
+        the layout `hwcf`, the convolution is a `linalg.generic`."""
         if self.groups == 1:
             return Convolution.convolved(self, name, image, weights, accumulator, attribute)
         of_image, of_weights = self.layout.split("_")

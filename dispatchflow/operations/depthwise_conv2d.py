@@ -10,7 +10,7 @@ from dispatchflow.operations.api import Array
 
 
 class DepthwiseConv2d(Convolution):
-    """Convolution of each channel separately: a convolution with as many groups as channels."""
+    """A convolution of each channel separately, which is a convolution with as many groups as channels."""
 
     name: ClassVar[str] = "depthwise_conv2d"
     dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "kh", "kw")

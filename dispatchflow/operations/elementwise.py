@@ -24,7 +24,9 @@ _MAXIMA = {"numpy": "np.maximum(x0, x1)", "torch": "torch.maximum(x0, x1)"}
 
 
 class Elementwise(Operation):
-    """A function of each element, or of two elements; `gelu` is the formula with the error function."""
+    """A function of each element of a matrix, or of each pair of elements of two matrices.
+
+    The function `gelu` is the formula with the error function."""
 
     name: ClassVar[str] = "elementwise"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
@@ -42,7 +44,7 @@ class Elementwise(Operation):
 
     @property
     def _curved(self) -> bool:
-        """Whether the function is more than a single arithmetic operation."""
+        """Whether the function is more than a single simple operation such as a sum, a maximum or a relu."""
         return self._kind not in (*_BINARY, "relu")
 
     def illegal(self, backend: str) -> str | None:
@@ -60,7 +62,10 @@ class Elementwise(Operation):
         return not self._curved and super().compares_bits(recipe)
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipes `exact` and `far` (docs/verification.md)."""
+        """Return the inputs that the recipe `exact` or `far` makes for verification (docs/verification.md).
+
+        Returns None if `verification.inputs` makes the inputs: for the recipe `random`, and for sums, differences and
+        products of integers."""
         # `exact`: integers of magnitude 1 to 15 with both signs. Floating-point numbers are multiplied by powers of two
         # over the type's range, so that a clamp or a flush to 0 changes the result. The two operands of one result are
         # multiplied by the same power. For `mul`, only one of the two is multiplied: the first and the second
@@ -143,8 +148,8 @@ class Elementwise(Operation):
         """Return a bound on the error of each result.
 
         An arithmetic operation rounds once. For any other function the bound is `_functions.error_of`. If the result of
-        such a function may be below the smallest normal number, this number is added, so that a result flushed to 0 is
-        also right."""
+        such a function may be below the smallest normal number, the bound is larger by this number. A result that is
+        flushed to 0 is then also right."""
         y, element = self.reference(operands), self.signature.accumulator
         if not self._curved:
             return abs(y) * element.unit
@@ -163,6 +168,6 @@ class Elementwise(Operation):
         return _OPERATORS.get(self._kind) or _MAXIMA[library.name]
 
     def flops(self) -> int:
-        """Each operation of the formula counts as one flop, transcendental ones too."""
+        """Each operation of the formula counts as one flop, also a transcendental one such as `exp`."""
         each = 1 if self._kind in _BINARY else _functions.UNARY[self._kind][1]
         return each * self.sizes[0] * self.sizes[1]

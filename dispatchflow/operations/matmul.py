@@ -11,7 +11,7 @@ from dispatchflow.operations.api import Option, Signature, signature
 
 
 class Matmul(Contraction):
-    """Matrix product. Column-major operands are stored transposed: `tensor<KxM>`, `tensor<NxK>`."""
+    """The product of two matrices. Column-major operands are stored as `tensor<KxM>` and `tensor<NxK>`."""
 
     name: ClassVar[str] = "matmul"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")

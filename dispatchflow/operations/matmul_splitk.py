@@ -10,10 +10,10 @@ from dispatchflow.operations.api import Loop, Option, TensorType, snippets
 
 
 class MatmulSplitk(Contraction):
-    """Matrix product whose sum over `k` is split in the module itself: `slices` is the number of parts.
+    """A matrix product whose sum over `k` is split into parts in the module itself.
 
-    Each part is a separate product; a second dispatch adds the products. For a `matmul`, the tuning `split_k` requests
-    the same from the compiler."""
+    The option `slices` is the number of parts. One dispatch computes a product for each part, and a second dispatch
+    adds these products. The tuning `split_k` requests such a split from the compiler, for the operation `matmul`."""
 
     name: ClassVar[str] = "matmul_splitk"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
@@ -27,7 +27,9 @@ class MatmulSplitk(Contraction):
 
     @property
     def dispatches(self) -> int | None:
-        """Two: the products of the slices, and their sum. A single dispatch means that both were fused."""
+        """The compiler must make two dispatches: one for the products of the slices, and one that adds them.
+
+        If there is only one dispatch, the compiler has fused the two."""
         return 2
 
     @property

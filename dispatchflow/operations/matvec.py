@@ -8,7 +8,7 @@ from dispatchflow.operations._contraction import Contraction
 
 
 class Matvec(Contraction):
-    """Matrix times vector; with a transposed matrix, use `vecmat`."""
+    """The product of a matrix and a vector. For a transposed matrix, use the operation `vecmat`."""
 
     name: ClassVar[str] = "matvec"
     dims: ClassVar[tuple[str, ...]] = ("m", "k")

@@ -19,13 +19,13 @@ from dispatchflow.operations.api import (
 )
 
 EPSILON = 2.0**-17
-"""The ε of the formula: about 1e-5, and exact in every type."""
+"""The ε of the formula: about 1e-5. Every element type represents this number exactly."""
 
 
 class Norm(Operation):
-    """Layer normalization of each row with scale and shift, or RMS normalization with scale.
+    """Layer normalization of each row, with a scale and a shift; or RMS normalization, with a scale.
 
-    ε is 2**-17."""
+    The small number ε under the root is 2**-17."""
 
     name: ClassVar[str] = "norm"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
@@ -49,15 +49,15 @@ class Norm(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The names of the recipes that make inputs (docs/verification.md).
+        """The names of the recipes, which make the inputs for verification (docs/verification.md).
 
-        Rows of fewer than eight elements have no recipe `mixed`. `layer` uses the recipe `few` only if there are one or
-        two rows. With more rows, every third row of the recipe `shifted` is made as in `few`."""
+        Rows of fewer than eight elements have no recipe `mixed`. Layer normalization has the recipe `few` only if there
+        are one or two rows. With more rows, every third row of the recipe `shifted` is made like the rows of `few`."""
         mixed, few = ["mixed"] * (self.sizes[1] >= 8), [] if self._layer and self.sizes[0] > 2 else ["few"]
         return ("counted", *mixed, *(["shifted"] if self._layer else []), *few, "random")
 
     def _few(self, recipe: str) -> Array:
-        """Return a mask of the rows that have only `_terms` nonzero elements in a recipe."""
+        """Return a mask of the rows that have at most `_terms` nonzero elements in a recipe's inputs."""
         import numpy as np
 
         third: Array = np.arange(self.sizes[0]) % 3 == 2
@@ -65,11 +65,11 @@ class Norm(Operation):
 
     @property
     def _terms(self) -> int:
-        """The largest number of nonzero elements in a row of the recipe `few`."""
+        """The largest number of nonzero elements in a row that the recipe `few` makes."""
         return min(8 if self._layer else 4, self.sizes[1])
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of a recipe (docs/verification.md)."""
+        """Return the inputs that a recipe makes for verification; None for the recipe `random`."""
         # `counted`: nearly all elements of a row have the distance 2**-8 from the row's mean, half of them above and
         # half below. The squares of the distances are equal powers of two, so that the sums for mean and variance are
         # exact in any order. If one of n squares is lost or doubled, or if n - 1 is used for n, the variance changes by
@@ -192,7 +192,7 @@ class Norm(Operation):
         return text + snippets.returned("all", y)
 
     def _parts(self, operands: Sequence[Array]) -> tuple[Array, Array]:
-        """Return the formula's dividend, and the root by which it is divided."""
+        """Return the formula's dividend (x - mean, or x for `rms`) and its divisor, which is a square root."""
         import numpy as np
 
         x = operands[0]
@@ -207,7 +207,9 @@ class Norm(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error: the errors of all steps, propagated from the mean to the result."""
+        """Return a bound on the error of each result.
+
+        The bound propagates the errors of all steps, from the mean to the result."""
         # Here u is the accumulator's unit roundoff. Mean μ, a sum and a quotient: δμ = max(growth + 1, ULPS) · u ·
         # mean|x|. `growth` requires terms with both signs, as in the recipe `random`. In `shifted` all terms have one
         # sign, but only two of them cause roundings. Difference d = x - μ: δd = δμ + u·|d|. Variance v, a sum of
@@ -219,7 +221,7 @@ class Norm(Operation):
     def _error(self, operands: Sequence[Array], terms: int, rest: Array | float) -> Array:
         """Return the error bound for rows with `terms` large elements; the other elements are negligible.
 
-        `rest` is the relative error of (variance + ε) that the negligible elements may cause."""
+        `rest` is a bound on the relative error of (variance + ε) that the negligible elements cause."""
         import numpy as np
 
         from dispatchflow.operations._numeric import ULPS
@@ -238,7 +240,10 @@ class Norm(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return an error bound: that of `error`, or a smaller one for exact sums and rows with few nonzeros."""
+        """Return a bound on the error of each result for the inputs of a recipe.
+
+        The bound is smaller than that of `error` for exact sums (the recipes `counted` and `mixed`), and for rows with
+        few nonzero elements."""
         # For `counted` and `mixed` the bound is 4·ULPS·u·|scale·(x − mean)/root| + u·|result|. The first term is for
         # the roundings of means, root and quotients. The sums of these inputs have almost no rounding errors, except in
         # a kernel that updates a running mean.
@@ -267,7 +272,7 @@ class Norm(Operation):
         return bound
 
     def library_call(self, library: Library) -> str:
-        """Return a call of torch's `layer_norm` or `rms_norm`, or the formula written for numpy."""
+        """Return a Python expression: torch's `layer_norm` or `rms_norm`, or the formula for numpy."""
         types = self.signature
         if library.name == "torch":
             rest = f"x2, {EPSILON!r}" if self._layer else f"{EPSILON!r}"

@@ -21,9 +21,9 @@ from dispatchflow.operations.api import (
 
 
 class Pooling(Window):
-    """The largest element of each window, or the sum of its elements.
+    """The largest element of each window of an image, or the sum of the window's elements.
 
-    Padding is never the largest, and adds nothing."""
+    Elements of the padding are never the largest, and add nothing to a sum."""
 
     name: ClassVar[str] = "pooling"
     dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "kh", "kw")
@@ -51,7 +51,9 @@ class Pooling(Window):
         return self.option("kind") == "sum" and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipes `exact` and `wide` (docs/verification.md)."""
+        """Return the inputs of the recipe `exact` for `kind=max`, or of `wide` for `kind=sum`.
+
+        These recipes make inputs for verification (docs/verification.md). Returns None for all other inputs."""
         # `exact`, for `max`: integers in -100 … -1. A kernel that begins a maximum with 0, or pads with 0, gives too
         # large results. In every third channel the numbers are among the 100 lowest numbers of the type; in every
         # second of these channels, all are the lowest number. A maximum that begins with any higher number is then
@@ -101,7 +103,7 @@ class Pooling(Window):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The dims of linalg's named op: the result's dims in memory order, then the window's dims."""
+        """The loops of linalg's named op: the dims of the result in memory order, then the window's dims."""
         dims = {"n": "n", "h": "oh", "w": "ow", "c": "c"}
         parallel = zip((dims[letter] for letter in self.layout), self.result().shape, strict=True)
         window = (Loop(dim, self.size(dim), summed=True) for dim in ("kh", "kw"))
@@ -127,9 +129,10 @@ class Pooling(Window):
         return Window.library_lacks(self, library)
 
     def library_call(self, library: Library) -> str:
-        """Return a call of torch's pooling, or a maximum or sum over each window for numpy.
+        """Return a Python expression: a pooling of torch, or numpy's maximum or sum of all windows.
 
-        torch takes images as nchw. It has no sum pooling, but its mean with a divisor of one is the sum."""
+        torch takes images in the order `nchw`. It has no sum pooling, but a mean pooling with a divisor of 1 gives the
+        sum."""
         if library.name == "numpy" and self.option("kind") == "max":
             lowest = "-np.inf" if self.signature.result.is_float else "np.iinfo(x0.dtype).min"
             return f"{self.library_seen('x0', lowest)}.max(axis=(4, 5))"
@@ -145,5 +148,5 @@ class Pooling(Window):
         return self.library_turned(value, "nchw", self.layout)
 
     def flops(self) -> int:
-        """Each element of a result's window counts as one flop."""
+        """Each element of a window counts as one flop for each result."""
         return self.size("kh") * self.size("kw") * self.result().size

@@ -11,10 +11,11 @@ from dispatchflow.operations.api import Array, Loop, Option, Signature, signatur
 
 
 class QuantizedConv2d(Convolution):
-    """Convolution of 8-bit integers with zero points, without the scaling after it.
+    """A convolution of 8-bit integers with zero points, without the scaling that usually follows.
 
-    The padding has the value of the image's zero point and adds nothing. With zero points that are not 0, `nhwc_hwcf`
-    becomes several dispatches, like a quantized matmul, and `nchw_fchw` stays one dispatch (IREE 3.13)."""
+    The elements of the padding are equal to the image's zero point, so that they add nothing. With zero points that are
+    not 0, IREE 3.13 compiles the layout `nhwc_hwcf` to several dispatches, like a quantized matmul, and the layout
+    `nchw_fchw` to one dispatch."""
 
     name: ClassVar[str] = "quantized_conv2d"
     dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "f", "kh", "kw")
@@ -28,7 +29,9 @@ class QuantizedConv2d(Convolution):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """Empty: no tuning can tile the op, because IREE 3.13 replaces it to separate the zero points."""
+        """The tuple is empty, because no tuning can tile the op.
+
+        IREE 3.13 replaces the op by others that handle the zero points separately."""
         return ()
 
     def reference(self, operands: Sequence[Array]) -> Array:

@@ -10,10 +10,10 @@ from dispatchflow.operations.api import Array, Loop, Option, Signature, signatur
 
 
 class QuantizedMatmul(Contraction):
-    """Matrix product of 8-bit integers with zero points, without the scaling after it.
+    """A product of matrices of 8-bit integers with zero points, without the scaling that usually follows.
 
-    IREE 3.13 separates zero points that are not 0 from the product. The sums of rows or columns, and the terms that are
-    computed from these sums, are then separate dispatches."""
+    IREE 3.13 separates zero points that are not 0 from the product: it sums rows or columns, and computes correction
+    terms from these sums. The sums and the correction terms are then separate dispatches."""
 
     name: ClassVar[str] = "quantized_matmul"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
@@ -26,7 +26,9 @@ class QuantizedMatmul(Contraction):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """Empty: no tuning can tile the op, because IREE 3.13 replaces it to separate the zero points."""
+        """The tuple is empty, because no tuning can tile the op.
+
+        IREE 3.13 replaces the op by others that handle the zero points separately."""
         return ()
 
     def reference(self, operands: Sequence[Array]) -> Array:
@@ -34,5 +36,7 @@ class QuantizedMatmul(Contraction):
         return Contraction.reference(self, [*centered, *operands[2:]])
 
     def flops(self) -> int:
-        """Each term counts as two flops; zero points do not count, as IREE separates them from the product."""
+        """Each term counts as two flops. The subtraction of zero points does not count.
+
+        IREE does not subtract zero points in each term: it computes their effect separately from the product."""
         return Contraction.flops(self)

@@ -23,10 +23,10 @@ BLOCK = 32
 
 
 class ScaledMatmul(Operation):
-    """Product of two matrices of narrow elements in blocks of 32 along `k`, as in the MX formats.
+    """Product of two matrices in the MX formats: each block of 32 elements along `k` has a scale.
 
-    Each block has a power of two as its scale. The operands are A with the shape `m × k/32 × 32`, B with the shape
-    `n × k/32 × 32`, the scales of A (`m × k/32`) and the scales of B (`n × k/32`)."""
+    Elements have 8 or 4 bits, and scales are powers of two. The operands are A with the shape `m × k/32 × 32`, B with
+    the shape `n × k/32 × 32`, the scales of A (`m × k/32`) and the scales of B (`n × k/32`)."""
 
     name: ClassVar[str] = "scaled_matmul"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
@@ -101,5 +101,5 @@ class ScaledMatmul(Operation):
         return found
 
     def flops(self) -> int:
-        """Each pair of elements counts as two flops; products of scales (powers of two) do not count."""
+        """Each pair of multiplied elements counts as two flops. Multiplications by scales do not count."""
         return 2 * prod(self.sizes)

@@ -12,7 +12,8 @@ from dispatchflow.operations.api import Array, Library, Operand, Operation, Sign
 class Softmax(Operation):
     """Softmax of each row.
 
-    With `f16`, sums are in f16 and can be verified up to 512 columns. With `f16_f32_f16`, all is computed in f32."""
+    With the element types `f16`, sums are computed in f16, and only rows of up to 512 elements can be verified. With
+    `f16_f32_f16`, everything is computed in f32."""
 
     name: ClassVar[str] = "softmax"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
@@ -32,7 +33,7 @@ class Softmax(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The names of the recipes, which docs/verification.md describes.
+        """The names of the recipes, which make the inputs for verification (docs/verification.md).
 
         Rows of fewer than eight elements have no recipe `mixed`. With eight or more rows, the recipe `single` is left
         out, because `counted` then contains rows like those of `single`. With more than one row, `rising` is left out,
@@ -42,7 +43,7 @@ class Softmax(Operation):
         return ("counted", *mixed, *single, "peaked", *rising, "random")
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of a recipe."""
+        """Return the inputs that a recipe makes for verification; None for the recipe `random`."""
         # `counted`: in each row some elements are equal, and all others are so low that their exponentials are zero.
         # The exponentials of the equal elements are ones. Their sum is the number of these elements (count), exactly
         # and in any order of summation, and a result is 1 / count or 0. A term that is lost or doubled changes a result
@@ -117,7 +118,9 @@ class Softmax(Operation):
         return [np.where(single, self._low(alone), largest - 256.0 * ~among)]
 
     def _low(self, largest: Array) -> Array:
-        """Return large negative numbers of the type. Where `largest` is false, they are even lower."""
+        """Return negative numbers near the lower end of the element type's range.
+
+        `largest` is a mask. Where the mask is false, the numbers are even lower than where it is true."""
         import numpy as np
 
         # f16: the exponential of the distance overflows. f32: a kernel may compute powers of two, and multiply its
@@ -127,23 +130,26 @@ class Softmax(Operation):
 
     @property
     def _stairs(self) -> tuple[int, float]:
-        """The number T of stairs in a row (see `_rising`), and the power p in a stair's weight.
+        """The number T of stairs in a row, and the power p in a stair's weight (t / T)**p.
 
-        Stair t has the weight (t / T)**p. There are at most n / 2 stairs. If a kernel does not rescale the sum at the
-        first rise, the sum is too large by about the fraction p / T**(1 + p). T and p are chosen so that this fraction
-        is larger than the error bound. The bound grows with T, because it includes a rounding for each stair."""
+        Stairs are the steps in which the maximum of a row rises in `_rising`; t is the number of a stair. A row of n
+        elements has at most n / 2 stairs. If a kernel does not rescale the sum at the first stair, the sum is too large
+        by about the fraction p / T**(1 + p). T and p are chosen so that this fraction is larger than the error bound.
+        The bound grows with T, because it includes a rounding for each stair."""
         stairs, power = (8, 1.0) if self.signature.accumulator.bits == 16 else (512, 0.2)
         return min(max(self.sizes[1] // 2, 1), stairs), power
 
     @property
     def _nearest(self) -> float:
-        """The smallest distance from a row's maximum of the elements that `_rising` puts beside its stairs.
+        """The smallest distance between a row's maximum and the elements that `_rising` puts beside stairs.
 
         The value is the largest difference that two random inputs can have."""
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:
-        """Return rows whose running maximum rises in many small steps (stairs), to 0 near the end of the row."""
+        """Return rows whose running maximum rises to 0 in many small steps, which are called stairs.
+
+        The maximum reaches 0 near the end of a row."""
         # In each tile with a stair, an online softmax must rescale the sum of the earlier tiles, by a factor near one.
         # All stairs have a visible weight. Therefore a tile that does not rescale is detected wherever it is, and so is
         # a kernel that rescales only if the maximum grows by much. The stairs are spread over the row, and are at other
@@ -170,7 +176,7 @@ class Softmax(Operation):
     def _most(self) -> float:
         """The largest magnitude of the random inputs.
 
-        The number exp(-2 · magnitude) must be a normal number of the type."""
+        This magnitude is so small that exp(-2 · magnitude) is a normal number of the result's type."""
         return 4.0 if self.signature.result.bits == 16 else 16.0
 
     def operands(self) -> tuple[Operand, ...]:
@@ -199,7 +205,7 @@ class Softmax(Operation):
         return found
 
     def library_call(self, library: Library) -> str:
-        """Return a call of torch's `softmax`, or the formula written for numpy."""
+        """Return a Python expression: torch's `softmax`, or the formula for numpy."""
         if library.name == "torch":
             return "F.softmax(x0, 1)"
         (x,) = library.operands(self.signature, 1)
@@ -207,11 +213,11 @@ class Softmax(Operation):
         return library.rounded(quotient, self.signature)
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return the bound y · (ρ + Σ y·ρ + δ + u) for the result y.
+        """Return the error bound y · (ρ + Σ y·ρ + δ + u) for the result y. The sum is over a row.
 
         ρ = (2·|x - max| + ULPS) · u is the relative error of an exponential, in the dividend and in the sum. δ is the
-        relative error of the sum's inverse (`inverse_drift`). u is the accumulator's unit roundoff; the term u alone is
-        for the division."""
+        relative error of the sum's inverse (`inverse_drift`). u is the accumulator's unit roundoff; the last term, u
+        alone, is for the division."""
         from dispatchflow.operations._numeric import ULPS
 
         (x,), y = operands, self.reference(operands)
@@ -222,10 +228,11 @@ class Softmax(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error` for the recipe `random`, and a smaller bound for other recipes.
+        """Return a bound on the error of each result for the inputs of a recipe.
 
-        The smaller bound is 2·ULPS·u times the result, but at most a quarter of the change that one lost term causes.
-        For `peaked` and `rising`, it is larger."""
+        For the recipe `random`, this is the bound of `error`. For other recipes the bound is smaller: 2·ULPS·u times
+        the result, but at most a quarter of the change that one lost term causes. Here u is the accumulator's unit
+        roundoff. For the recipes `peaked` and `rising`, further terms make the bound larger."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np

@@ -10,7 +10,7 @@ from dispatchflow.operations.api import Array, Library, Operand, Operation, Sign
 
 
 class Transpose(Operation):
-    """A copy without arithmetic, whose rate is measured in bytes per second."""
+    """The transposition of a matrix: a copy without arithmetic. Its speed is measured in bytes per second."""
 
     name: ClassVar[str] = "transpose"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
@@ -36,9 +36,10 @@ class Transpose(Operation):
         return TensorType(self.sizes[::-1], self.signature.result)
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipe `exact` for floats: numbers with all digits and all exponents.
+        """Return the inputs of the recipe `exact` for floating-point types; None for other inputs.
 
-        A clamp, a flush to 0 or a narrower type therefore changes the result."""
+        The numbers have all digits of their type and exponents over all of its range. A kernel that clamps, flushes to
+        0 or uses a narrower type therefore gives other results."""
         element = self.signature.operands[0]
         if recipe != "exact" or not element.is_float:
             return None

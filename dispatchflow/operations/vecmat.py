@@ -8,7 +8,7 @@ from dispatchflow.operations._contraction import Contraction
 
 
 class Vecmat(Contraction):
-    """Vector times matrix."""
+    """The product of a vector and a matrix."""
 
     name: ClassVar[str] = "vecmat"
     dims: ClassVar[tuple[str, ...]] = ("n", "k")

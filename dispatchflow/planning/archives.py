@@ -1,4 +1,4 @@
-"""Find the arrays of a `.npz` file that a spec names: `ref.npz:in*`."""
+"""Find the arrays of a `.npz` file that a spec names, for example by `ref.npz:in*`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _WRITTEN = re.compile(r"(.*\.npz)(?::(.*))?")
 
 
 def split(written: str) -> tuple[str, str] | None:
-    """Return (`ref.npz`, `in*`) for `ref.npz:in*`; None if `written` names no `.npz` file.
+    """Split a text such as `ref.npz:in*` into the file `ref.npz` and the pattern `in*`.
 
-    For `ref.npz`, the pattern is empty."""
+    For `ref.npz` alone, the pattern is empty. Returns None if the text names no `.npz` file."""
     match = _WRITTEN.fullmatch(written)
     return (match[1], match[2] or "") if match else None
 

@@ -40,7 +40,9 @@ class Axis:
 
 
 def axis(written: object, forms: str = FORMS) -> Axis:
-    """Parse `written`, which is a size, a range of sizes, or a list of them.
+    """Parse `written`: a size, a range of sizes, or a list of sizes and ranges.
+
+    Error messages show `forms`, which describes the allowed forms.
 
     Raises:
         AxisError: `written` has none of the forms in `FORMS`, or a size is outside 1 … 2**31 - 1.

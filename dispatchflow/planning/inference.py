@@ -1,4 +1,4 @@
-"""Infer a sweep's operation from its dims or shapes.
+"""Infer the operation of a sweep (the description of a set of cases) from its dims or shapes.
 
 If a spec has an operation's name from another library, such as `gemm`, suggest the operation that is meant."""
 
@@ -42,10 +42,11 @@ _SIZES = re.compile(r"\d+(?:x\d+)*")
 
 
 def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
-    """Return the operation that a sweep without an operation's name means by its dims and `words`.
+    """Return the operation of a sweep that gives dims but no operation's name.
 
-    An operation fits if it has all of `dims` and all options in `words`. Operations that accept the values in `words`
-    are preferred, and then operations without other dims.
+    `words` has the other keys of the sweep, with their values. An operation fits if it has all of `dims`, and all
+    options among these keys. Operations that accept the values in `words` are preferred, and then operations that have
+    no other dims.
 
     Raises:
         SpecError: no operation fits, or several are left.
@@ -77,12 +78,12 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Infer the operations of a sweep that has the key `shape` but not the key `operation`.
 
-    Return operation → key → value. The keys are `shape` and those of `words` that give types, layouts or options. A
-    value has only the parts that the operation takes.
+    `written` is the value of `shape`: names of classes of shapes, such as `tiny`, or sizes, such as `64x80`. `words`
+    has the sweep's other keys and their values. An operation that has no shapes in any of the classes, or that accepts
+    none of the values of a key, is left out.
 
-    `written` is the value of `shape`: names of classes, such as `tiny`, or sizes, such as `64x80`. `words` has the
-    sweep's other keys and their values. An operation that takes none of the classes, or none of the values of a key, is
-    left out.
+    The result has, for each operation, a dict of keys and values. The keys are `shape`, and those in `words` that give
+    types, layouts or options. A value has only the parts that the operation accepts.
 
     Raises:
         SpecError: no operation takes a class or a value, or the sizes fit no operation or several.
@@ -114,9 +115,9 @@ def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str
 
 
 def by_field(word: str, place: Location) -> str:
-    """Return a hint for a name from another library, such as `layer_norm`; empty for an unknown name.
+    """Return a hint for an operation's name in another library. The hint is empty for an unknown name.
 
-    For example, the hint on the command line is `Write operation=norm kind=layer.`"""
+    For `layer_norm` on the command line, the hint is `Write operation=norm kind=layer.`"""
     word = word.lower().replace("-", "_")
     found = [meaning.split() for names, meaning in _FIELD.items() if word in names.split()]
     for name, operation in OPERATIONS.items():
@@ -127,9 +128,10 @@ def by_field(word: str, place: Location) -> str:
 
 
 def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return, for each operation, a dict from word to the given values that the operation accepts.
+    """Return for each operation the types, layouts and option values in `words` that it accepts.
 
-    The values of a word are joined to one text. An operation that accepts none of a word's values is left out.
+    The result has a dict for each operation, with the accepted values of each key joined to one text. An operation is
+    left out if it accepts none of the values of a key.
 
     Raises:
         SpecError: no operation accepts one of the values. The error shows `facts`.
@@ -153,9 +155,9 @@ def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -
 
 
 def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
-    """Return the operations that have the options in `words`.
+    """Return the names of those operations in `names` that have all options in `words`.
 
-    If some of them also take all values in `words`, only these are returned."""
+    If some of these operations also accept the values in `words`, only their names are returned."""
     options = set(words) & set(OPTIONS)
     written = [(word, value) for word in _NARROWING if word in words for value in sweep_words.values(word, words[word])]
     having = [name for name in names if options <= set(OPERATIONS[name].options)]
@@ -163,15 +165,15 @@ def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
 
 
 def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str]:
-    """Return the operations in `names` that have no dims besides `dims`.
+    """Return the names of those operations in `names` that have no dims besides `dims`.
 
     Each operation in `names` must have all of `dims`. If the attribute `by_dims` of some of the operations found is
-    true, the others are left out."""
+    true, the other operations are left out."""
     return _preferred([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
 
 
 def _preferred(names: list[str]) -> list[str]:
-    """Return those of `names` whose operation has `by_dims`; all names if there are none."""
+    """Return those names whose operations have a true attribute `by_dims`; all `names` if there are none."""
     return [name for name in names if OPERATIONS[name].by_dims] or names
 
 

@@ -1,4 +1,6 @@
-"""The place where a sweep is written, and the spelling of keys and values there, for error messages."""
+"""Describe the place where a sweep is written, and spell keys and values as in this place.
+
+A sweep is a set of cases that a spec or the command line describes. Error messages use the spellings."""
 
 from __future__ import annotations
 
@@ -15,10 +17,12 @@ _SEMICOLONS = ("inputs", "parameters", "expected")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The place of a sweep: a spec or the command line. The methods spell keys and values accordingly."""
+    """The place where a sweep is written: a spec or the command line.
+
+    The methods spell keys and values as a user writes them in this place."""
 
     sweep: str
-    """`specs/matmul.toml:3, sweep[0]`, or `COMMAND_LINE`."""
+    """The name of the place, such as `specs/matmul.toml:3, sweep[0]`; or `COMMAND_LINE`."""
     replaced: Collection[str] = ()
     """The keys of a spec's sweep whose values come from the command line."""
 
@@ -26,22 +30,26 @@ class Location:
         return f"{word}= on the {COMMAND_LINE}" if self._on_line(word) else f"{self.sweep}.{word}"
 
     def spelt(self, word: str, value: str | int) -> str:
-        """Return `function = "main"` in a spec, `function=main` on the command line."""
+        """Return the key `word` and its value as a user writes them in this place.
+
+        For example, this is `function = "main"` in a spec, and `function=main` on the command line."""
         if self._on_line(word):
             return f"{word}={value}"
         return f'{word} = "{value}"' if isinstance(value, str) else f"{word} = {value}"
 
     def listed(self, word: str, values: Sequence[str]) -> str:
-        """Return a key with a list of values, as it is written in this place.
+        """Return the key `word` and a list of values as a user writes them in this place.
 
-        In a spec this is `inputs = ["4xf32", "5"]`, on the command line `'inputs=4xf32;5'`. The quotes keep a shell
-        from ending the command at `;`."""
+        For example, this is `inputs = ["4xf32", "5"]` in a spec, and `'inputs=4xf32;5'` on the command line. The quotes
+        keep a shell from ending the command at `;`."""
         if self._on_line(word):
             return f"'{word}={';'.join(values)}'"
         return f"{word} = [" + ", ".join(f'"{value}"' for value in values) + "]"
 
     def sizes(self, dim: str, values: Sequence[int]) -> str:
-        """Return `n = [512, 1024]` in a spec, `n=512,1024` on the command line."""
+        """Return the dimension `dim` and a list of sizes as a user writes them in this place.
+
+        For example, this is `n = [512, 1024]` in a spec, and `n=512,1024` on the command line."""
         if self._on_line(dim):
             return f"{dim}={','.join(map(str, values))}"
         return f"{dim} = {list(values)}"
@@ -51,13 +59,13 @@ class Location:
 
     @property
     def folder(self) -> str:
-        """The directory to which paths are relative, described for messages.
+        """The directory to which paths are relative, described in words for messages.
 
-        On the command line, the directory is that of dodo.py, because doit changes into that directory."""
+        Paths on the command line are relative to the directory of dodo.py, because doit changes into that directory."""
         return "the directory of dodo.py, or to -d if given" if self._is_line else "the spec's directory"
 
     def paths(self, word: str) -> str:
-        """Return a hint on how to write the paths that are the value of `word`, such as `file`."""
+        """Return a hint on how to write the paths that are the value of the key `word`, such as `file`."""
         if not self._is_line:
             return f"Paths are relative to {self.folder}."
         mark = "semicolon" if word in _SEMICOLONS else "comma"

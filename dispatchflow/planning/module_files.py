@@ -1,4 +1,4 @@
-"""Find the functions of a user's module that become cases, and the files that the module names."""
+"""Find the functions of a user's MLIR or ONNX file that become cases, and the files that it names."""
 
 from __future__ import annotations
 
@@ -35,10 +35,17 @@ class NoFunction(SpecError):
 
 
 def objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
-    """Return (path, file) for each file that a module names; the path is as the module spells it.
+    """Return a pair (path, file) for each other file, such as weights, that a user's file names.
 
-    `name` is the module's own file; the paths are relative to its folder. `importer` is `onnx` for an ONNX file, and
-    None for MLIR. A file that cannot be read is left out."""
+    The user's file is MLIR or ONNX. A path is written as in this file, and is relative to its folder. A file that
+    cannot be read is left out.
+
+    Args:
+        name: the path of the user's file.
+        content: the bytes of the user's file.
+        read: reads the other files.
+        importer: `onnx` for an ONNX file, and None for an MLIR file.
+    """
     found = []
     named = onnx_file.weight_files(content) if importer else module.objects(content.decode(errors="replace"))
     for written in named:
@@ -53,7 +60,7 @@ def entries(wanted: list[str], content: bytes, name: str, place: Location, impor
 
     Raises:
         NoFunction: a wanted function is missing.
-        SpecError: the file is bytecode and no function is wanted.
+        SpecError: the file is bytecode and `wanted` is empty.
     """
     text = "" if importer else content.decode(errors="replace")
     public = [onnx_file.function(content)] if importer else functions(text)

@@ -1,4 +1,6 @@
-"""Make modules from the keys and values of a sweep with `operation = "module"`."""
+"""Make `Module` objects from a sweep with `operation = "module"`.
+
+A `Module` object stands for a function of a user's own MLIR or ONNX file."""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from dispatchflow.units import is_number
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The inputs of a call of a module, its weights, and its expected results."""
+    """The values that a spec gives for a call of a user's module: inputs, expected results and weights."""
 
     inputs: tuple[Input, ...] | None = None
     expected: tuple[File | str, ...] = ()
@@ -46,12 +48,13 @@ _INPUT_FORMS = "4x8xf32, 4x8xf32=random|integers|0..15|0.5|1 2 3, @file.npy, 4x8
 
 
 def modules(words: Any, against: Target | None, place: Location, read: Read) -> tuple[Module, ...]:
-    """Return one module for each function of each file that a sweep names.
+    """Return one `Module` for each requested function of each file that a sweep names.
 
     Args:
-        words: an object with the sweep's keys as attributes, such as `words.file`; their types are checked.
+        words: an object with the sweep's keys as attributes, such as `words.file`. The types of the values are already
+            checked.
         against: the target that computes the expected results; None if there is no such target.
-        place: the place of the sweep, for error messages.
+        place: the place where the sweep is written, for error messages.
         read: reads the files that the sweep names.
 
     Raises:
@@ -102,10 +105,19 @@ def of_file(
     read: Read,
     problem: str | None = None,
 ) -> list[Module]:
-    """Return a module for each function that `function` names, or else for each public function.
+    """Return a `Module` for each wanted function of a user's MLIR or ONNX file.
 
-    `title` stands for the module in the names of cases. The results are compared with those of `against` or `library`,
-    if one is given. `problem` says why the inputs are unknown; None if they are known.
+    Args:
+        name: the path of the file.
+        title: the name that stands for the file in the names of cases.
+        function: the names of the wanted functions. If there are none, all public functions are wanted.
+        given: the inputs, expected results and weights.
+        against: the target that computes the expected results; None if there is no such target.
+        rtol: the relative tolerance; None if the spec gives none.
+        library: the library that computes the expected results; None if there is no such library.
+        place: the place where the sweep is written, for error messages.
+        read: reads the files.
+        problem: the reason why the inputs are unknown; None if they are known.
 
     Raises:
         SpecError: the file cannot be read, or a function is missing.
@@ -138,12 +150,16 @@ def _library(reference: str | None) -> str | None:
 
 
 def listed(written: str | list[str] | None) -> list[str]:
-    """Return the values as a list. A text is not split, because a value may contain commas and spaces."""
+    """Return the values of a key as a list. A single text becomes a list with one item.
+
+    The text is not split, because a value may contain commas and spaces."""
     return [written] if isinstance(written, str) else written or []
 
 
 def file(name: str, word: str, place: Location, read: Read) -> tuple[File, bytes]:
-    """Read the file `name`; return the file and its bytes. `word` is the key of the sweep that names it.
+    """Read the file `name`. Return its path and digest as a `File`, and its bytes.
+
+    `word` is the key of the sweep that names the file; error messages mention this key.
 
     Raises:
         SpecError: the file cannot be read.
@@ -161,7 +177,9 @@ def _unreadable(name: str, word: str, place: Location, error: Exception) -> Spec
 
 
 def weights(written: str, place: Location, read: Read) -> Parameters:
-    """Parse one value of the key `parameters`: `scope=file`, or `file` for the empty scope.
+    """Parse one value of the key `parameters`, which names a file with weights.
+
+    The value is `SCOPE=FILE`, or `FILE` if the scope (the name by which the module refers to the weights) is empty.
 
     Raises:
         SpecError: the format of the file is not known, or the file cannot be read.
@@ -183,7 +201,9 @@ def weights(written: str, place: Location, read: Read) -> Parameters:
 
 
 def _members(written: str, word: str, place: Location, read: Read) -> list[File] | None:
-    """Return the arrays that `written` names, such as `ref.npz:in*`; None if it names no `.npz` file."""
+    """Return the arrays of a `.npz` file that `written` names. An example of `written` is `ref.npz:in*`.
+
+    Returns None if `written` does not name a `.npz` file. `word` is the key of the sweep, for error messages."""
     if (split := archives.split(written)) is None:
         return None
     path, pattern = split
@@ -200,7 +220,9 @@ def _members(written: str, word: str, place: Location, read: Read) -> list[File]
 
 
 def expected(written: str, place: Location, read: Read) -> list[File | str]:
-    """Return the results that one value of `expected` names: a number, a file, or arrays of a `.npz` file.
+    """Return the expected results that one value of the key `expected` names.
+
+    The value is a number, a file, or a `.npz` file with a pattern for its arrays.
 
     Raises:
         SpecError: a file cannot be read, or a `.npz` file has no such array.
@@ -216,7 +238,10 @@ def expected(written: str, place: Location, read: Read) -> list[File | str]:
 
 
 def inputs(written: str, place: Location, read: Read) -> list[Input]:
-    """Return the input that one value of `inputs` describes; several inputs for arrays of a `.npz`.
+    """Return the inputs that one value of the key `inputs` describes.
+
+    A value such as `@data.npz:in*` describes one input for each array that the pattern matches. Every other value
+    describes one input.
 
     Raises:
         SpecError: the value cannot be parsed, or the file that it names cannot be read.

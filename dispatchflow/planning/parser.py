@@ -1,4 +1,4 @@
-"""Parse specs, which are TOML files, to sweeps. Errors name the file, the line and the key."""
+"""Parse specs, which are TOML files, into sweeps. Error messages name the file, the line and the key."""
 
 from __future__ import annotations
 
@@ -54,11 +54,14 @@ _FIELDS: list[tuple[str, Any, Any]] = [
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One `[[sweep]]` table, which requests a case for each combination of its values.
+    """One `[[sweep]]` table of a spec. It requests a case for each combination of its values.
 
-    The sizes of an operation are either all combinations of `dims`, or `shapes`. `include` and `exclude` are patterns
-    of the names of cases. A sweep of users' modules has `modules`, and no `dims`, `shapes`, `signatures`, `layouts` or
-    `options`."""
+    The sizes of an operation are given in one of two ways: as `dims`, of which all combinations are used, or as
+    `shapes`. If `include` has patterns, only cases whose names match one of them are kept. Cases whose names match a
+    pattern in `exclude` are left out.
+
+    A sweep of users' own MLIR or ONNX files has `modules`. Its `dims`, `shapes`, `signatures`, `layouts` and `options`
+    are empty."""
 
     operation: type[Workload]
     dims: tuple[Axis, ...]
@@ -74,16 +77,16 @@ class Sweep:
     providers: tuple[str, ...]
     caches: tuple[str, ...]
     noisy: float | None
-    """The limit above which a measurement is noisy; None for the default limit.
+    """The uncertainty above which a measurement is marked as noisy; None stands for the default limit.
 
-    The measure is the half-width of the median's confidence interval, relative to the median."""
+    The uncertainty is half the width of the median's confidence interval, divided by the median."""
     tags: tuple[str, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     place: str
-    """The origin of the sweep: `specs/matmul.toml:3, sweep[0]`."""
+    """The place where the sweep is written, such as `specs/matmul.toml:3, sweep[0]`."""
     lacking: tuple[suites.Lacking, ...] = ()
-    """The folders of a test suite that cannot be cases."""
+    """The folders of a test suite from which no case can be made."""
 
 
 class _NoFiles:
@@ -112,9 +115,9 @@ def parse(
     Args:
         text: the content of the file.
         path: the path of the file, for error messages.
-        overrides: key → value. The value replaces the sweep's own value, in each sweep that can have the key.
+        overrides: keys and values. In each sweep that can have the key, the value replaces the sweep's own value.
         read: reads the files that the spec names.
-        only: names of operations. Only sweeps of these operations get the overrides; empty for all operations.
+        only: the operations whose sweeps get the overrides. If it is empty, all sweeps get them.
 
     Raises:
         SpecError: the spec is wrong.
@@ -149,16 +152,19 @@ def parse(
 
 
 def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return `{"operation": name}` for each operation that a sweep names, or `[{}]` without a name.
+    """Return a list that has `{"operation": name}` for each operation that a sweep names.
 
-    The caller makes one sweep for each operation, because operations have different keys."""
+    The list is `[{}]` if the sweep names no operation. The caller makes one sweep for each item of the list, because
+    operations have different keys."""
     written = table.get("operation", Module.name if {"file", "suite"} & set(table) else None)
     words = sweep_words.listed(written) if isinstance(written, str | list) else []
     return [{"operation": word} for word in dict.fromkeys(map(str, words))] or [{}]
 
 
 def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
-    """Return whether only sweeps of other programs have the key `word`: a module has no `dtype`."""
+    """Return whether `word` is a key that only sweeps of other operations can have.
+
+    `table` has the keys of the sweep. For example, a sweep of users' MLIR files cannot have the key `dtype`."""
     if table.get("operation") == Module.name:
         return word in (name for name, *_ in _OPERATION_FIELDS) or word in OPTIONS
     operation = OPERATIONS.get(str(table.get("operation")))
@@ -166,10 +172,10 @@ def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
 
 
 def sweep(table: Mapping[str, Any], where: str, read: Read = _NO_FILES, replaced: Collection[str] = ()) -> Sweep:
-    """Make a sweep from `table`, its keys and values.
+    """Make a `Sweep` from `table`, which has the keys and values of a sweep.
 
-    `where` is the sweep's origin, such as `specs/matmul.toml:3, sweep[0]`. `replaced` has the keys whose values come
-    from the command line.
+    `where` is the place where the sweep is written, such as `specs/matmul.toml:3, sweep[0]`. `replaced` has the keys
+    whose values come from the command line.
 
     Raises:
         SpecError: a key is unknown, or its value has the wrong type or is out of range.

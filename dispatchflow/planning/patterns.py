@@ -1,4 +1,4 @@
-"""Shell-style patterns of names: `*`, `?`, `[…]`."""
+"""Match names with shell-style patterns, which contain `*`, `?` or `[…]`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ def matches(name: str, word: str) -> bool:
 
 
 def any_match(names: Iterable[str], words: Iterable[str]) -> bool:
-    """Return whether one of `words` matches one of `names`: `net:*` matches `net:bert`."""
+    """Return whether at least one of `words` matches at least one of `names`.
+
+    A word may be a pattern: `net:*` matches `net:bert`."""
     known = tuple(names)
     return any(matches(name, word) for word in words for name in known)

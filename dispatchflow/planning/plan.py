@@ -1,6 +1,6 @@
-"""Expand sweeps to a plan: the cases, and the combinations that are skipped.
+"""Expand sweeps into a plan, which has the cases and the impossible combinations that are skipped.
 
-This module is pure: it reads no file and starts no tool."""
+The functions of this file read no file and start no tool."""
 
 from __future__ import annotations
 
@@ -38,25 +38,30 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The cases and skips of some sweeps.
+    """The cases that sweeps request, and the impossible combinations that are skipped.
 
-    Tags belong to the plan and not to the case, because two sweeps may have the same case."""
+    The field `tags` has the tags of the sweeps that request a case. A case itself has no tags, because sweeps with
+    different tags may request the same case."""
 
     cases: tuple[Case, ...]
     tags: dict[Case, tuple[str, ...]]
     skips: tuple[Skip, ...]
     notes: tuple[str, ...]
     noisy: dict[Case, float] = field(default_factory=dict)
-    """Case → limit above which its measurement is noisy; only for sweeps that set `noisy`.
+    """The limit of each case for the uncertainty of its median. Above it, the measurement is noisy.
 
-    If several such sweeps have a case, the smallest limit counts."""
+    Only the cases of sweeps that set `noisy` are included. If several such sweeps request a case, the smallest limit
+    counts."""
 
 
 def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
-    """Return the plan of `sweeps`. If there are `tags`, sweeps without a matching tag are left out.
+    """Return the cases that `sweeps` request, and the impossible combinations that are skipped.
+
+    If `tags` is not empty, only sweeps with a matching tag are used.
 
     Raises:
-        SpecError: a sweep has more than `MAX_CASES` combinations, or two modules have the same name.
+        SpecError: a sweep has more than `MAX_CASES` combinations, or two cases with different modules have the same
+            name.
     """
     found: dict[Case, tuple[str, ...]] = {}
     skips: dict[str, Skip] = {}
@@ -91,7 +96,7 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
 
 
 def check_tags(sweeps: Iterable[Sweep], tags: Sequence[str]) -> None:
-    """Check that each of `tags`, such as `net:*`, matches a tag of a sweep.
+    """Check that each of `tags`, which may be patterns such as `net:*`, matches a tag of a sweep.
 
     Raises:
         NothingMatched: one of `tags` matches no sweep's tag.
@@ -103,9 +108,10 @@ def check_tags(sweeps: Iterable[Sweep], tags: Sequence[str]) -> None:
 
 
 def _check_name(case: Case, known: dict[str, Case], place: str) -> None:
-    """Refuse two modules with the same name, because the two would share rows.
+    """Raise SpecError if a different case of a user's module already has the name of `case`.
 
-    A name contains neither the module's inputs nor its directory."""
+    Two such cases would share their result rows. Equal names are possible, because a name contains neither the inputs
+    of the module nor its directory. `known` has the cases so far, by name."""
     if type(case.operation) is Module and known.setdefault(case.name, case) != case:
         facts = {"spec": place, "name": case.name, "file": case.operation.source.path}
         raise SpecError(
@@ -156,9 +162,10 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
 
 
 def _flag_conflict(tuning: Tuning, extra: flags.Flags) -> str | None:
-    """Return why an extra flag would override a flag of the tuning; None if none would.
+    """Return a text that says which flag of the tuning an extra compiler flag would override.
 
-    The case is skipped, because the compiler's dump does not always show whether the tuning's flag had an effect."""
+    Returns None if no flag would be overridden. Otherwise the case is skipped, because the compiler's output does not
+    always show whether the tuning's flag had an effect."""
     flag = flags.shared(tuning.flags, extra) if extra else None
     return flag and f"{flag} is set by {tuning.name}; another one after it would override it"
 
@@ -180,14 +187,18 @@ def _operations(sweep: Sweep) -> Iterator[Operation]:
 
 
 def unsupported_workload(program: Workload, target: Target) -> str | None:
-    """Return why `program` is skipped on `target` with every tuning; None if a tuning may work."""
+    """Return the reason why `program` is skipped on `target`, whatever the tuning is.
+
+    Returns None if `program` may work on `target` with some tuning."""
     if not isinstance(program, Operation):
         return None
     return program.illegal(target.backend)
 
 
 def unsupported_tuning(program: Workload, tuning: Tuning, target: Target) -> str | None:
-    """Return why `program` with `tuning` is skipped on `target`; None if it can be tried."""
+    """Return the reason why `program` with `tuning` is skipped on `target`.
+
+    Returns None if this combination can be tried."""
     if not isinstance(program, Operation):
         if tuning.annotates:
             return f"{tuning.family} is written on an operation, not into a user's module"

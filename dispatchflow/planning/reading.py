@@ -1,4 +1,4 @@
-"""The protocol by which the parser reads the files that a spec names."""
+"""Define the interface through which the parser of specs reads the files that a spec names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dispatchflow.keys import Digest
 
 
 class Read(Protocol):
-    """Reads files by their paths relative to the spec; raises OSError for a file that cannot be read."""
+    """Reads files and folders by their paths relative to the spec.
+
+    The methods raise OSError if the file or folder cannot be read."""
 
     def __call__(self, name: str, /) -> tuple[str, bytes]:
         """Return the path by which the file can be opened, and the file's bytes."""
@@ -21,5 +23,5 @@ class Read(Protocol):
         ...
 
     def entries(self, folder: str, /) -> list[tuple[str, bool]]:
-        """Return (name, whether the entry is a folder) for each entry of `folder`, sorted."""
+        """Return a pair (name, whether it is a folder) for each entry of `folder`, sorted by name."""
         ...

@@ -1,4 +1,4 @@
-"""Read shapes.toml, which has named classes of shapes, such as `tiny`, for each operation."""
+"""Read shapes.toml, which defines named classes of shapes, such as `tiny`, for the operations."""
 
 from __future__ import annotations
 
@@ -15,30 +15,37 @@ _TABLE = Path(__file__).with_suffix(".toml")
 class Shape:
     sizes: tuple[int, ...]
     options: tuple[tuple[str, str | int], ...] = ()
-    """(option, value) for each option that the shape fixes. The sweep gives the remaining options."""
+    """The options of the operation that the shape fixes, as pairs such as `("stride", 2)`.
+
+    The sweep gives the values of all other options."""
     what: str = ""
-    """The layer or purpose of the shape."""
+    """A description of the shape: the layer of a model that has this shape, or its purpose."""
 
     def chosen(self, words: Sequence[str], values: Sequence[str | int]) -> tuple[str | int, ...]:
-        """Return a value for each option in `words`: the shape's own value, or else the value in `values`."""
+        """Return a value for each option in `words`.
+
+        If the shape fixes the option, the shape's value is used. Otherwise the item at the same position in `values` is
+        used."""
         own = dict(self.options)
         return tuple(own.get(word, value) for word, value in zip(words, values, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeClass:
-    """A named class of shapes, such as `tiny`, with a list of shapes for each operation."""
+    """A named class of shapes, such as `tiny`. It has a list of shapes for each of several operations."""
 
     name: str
     reason: str
     source: str
     shapes: Mapping[str, tuple[Shape, ...]]
-    """Operation → shapes. Operations without shapes in this class are missing."""
+    """The shapes of each operation, by the operation's name.
+
+    An operation that has no shapes in this class is missing."""
 
 
 @cache
 def classes() -> dict[str, ShapeClass]:
-    """Return name → class for all classes in shapes.toml."""
+    """Return all classes of shapes in shapes.toml, by their names."""
     return {
         name: ShapeClass(
             name,
@@ -55,12 +62,14 @@ def classes() -> dict[str, ShapeClass]:
 
 
 def classes_of(operation: str) -> dict[str, tuple[Shape, ...]]:
-    """Return class name → shapes of `operation`, for the classes that have such shapes."""
+    """Return the shapes of `operation` in each class that has shapes for it, by the name of the class."""
     return {name: known.shapes[operation] for name, known in classes().items() if operation in known.shapes}
 
 
 def _shape(line: str) -> Shape:
-    """Parse sizes, options and description: `1x56x56x64 stride=2 a model's layer`."""
+    """Parse a line of shapes.toml, such as `1x56x56x64 stride=2 a model's layer`.
+
+    The line has sizes, then options, then a description."""
     sizes, *words = line.split()
     options = [word.split("=") for word in words if "=" in word]
     pairs = tuple((word, int(value) if value.isdecimal() else value) for word, value in options)

@@ -24,7 +24,7 @@ _DIMS_HINT = "Dims, shape=, file= or suite= make a sweep of their own, without s
 
 
 class Observer(Protocol):
-    """Records the files and folders that a plan depends on."""
+    """Records the files and folders on which the requested cases depend."""
 
     def look(self, kind: str, name: str) -> str: ...
 
@@ -36,7 +36,7 @@ class Sources:
 
     Args:
         root: the project's directory.
-        values: name of a command-line variable → parsed value.
+        values: the parsed value of each command-line variable, by the variable's name.
         seen: records the files and folders that are read; None to record nothing.
     """
 
@@ -45,15 +45,15 @@ class Sources:
 
     @property
     def adhoc(self) -> bool:
-        """Whether the command line describes a sweep itself, with dims, shapes or files."""
+        """Whether the command line describes a sweep, with variables such as `m=512`, `shape=` or `file=`."""
         return any(word in self.values for word in (*DIMS, "shape", *sweep_words.MODULE))
 
     def sweeps(self) -> list[parser.Sweep]:
-        """Return the requested sweeps.
+        """Return the sweeps that the command line describes, or else the requested sweeps of the specs.
 
         Raises:
             SpecError: a spec or a variable is wrong, or there are no specs.
-            NothingMatched: the specs have none of the requested operations.
+            NothingMatched: a requested operation is in no sweep of the specs.
         """
         words = {name: self.values[name] for name in sweep_words.AXES if name in self.values}
         named = self.values.get("operation", ())
@@ -68,12 +68,12 @@ class Sources:
         return parser.parse(text, Path("the text"), {}, self._reader(Path()))
 
     def known_failures(self) -> list[KnownFailure]:
-        """Return the known failures in the specs.
+        """Return the known failures that the specs list. They are failures of IREE that are expected.
 
-        Sweeps on the command line have these known failures, too.
+        The list also applies to sweeps that the command line describes.
 
         Raises:
-            SpecError: an entry is wrong.
+            SpecError: an entry of the list is wrong.
         """
         folder = self.root / "specs"
         if "specs" not in self.values and not (folder.is_dir() and _toml_files(folder)):
@@ -156,7 +156,8 @@ class Sources:
     def digest(self, path: Path) -> Digest:
         """Return the digest of a file that may be large.
 
-        Only the file's stamp (size, times, …) is recorded in `seen`, because reading a large file again takes long.
+        The observer `seen` records only the file's stamp (size, times, …). If it recorded the digest, each later run
+        would read the large file to check it.
 
         Raises:
             OSError: the file cannot be read, or it is not a regular file.
@@ -167,7 +168,7 @@ class Sources:
         return digest_file(path)
 
     def entries(self, folder: Path) -> list[tuple[str, bool]]:
-        """Return (name, whether the entry is a folder) for each entry of `folder`, sorted.
+        """Return a pair (name, whether it is a folder) for each entry of `folder`, sorted by name.
 
         Raises:
             OSError: the folder cannot be read.
@@ -198,7 +199,9 @@ class _Reader:
     sources: Sources
     folder: Path
     _plainer: dict[str, bool] = field(default_factory=dict)
-    """Cache of `_plain`: path up to its last `..` → whether each `folder/..` may be removed."""
+    """A cache for `_plain`. A key is a path up to its last `..`.
+
+    The value says whether each `FOLDER/..` in the path can be removed without changing the place that it names."""
 
     def __call__(self, name: str) -> tuple[str, bytes]:
         path = self.folder / name
@@ -209,7 +212,10 @@ class _Reader:
         return self._plain(path), self.sources.digest(path)
 
     def _plain(self, path: Path) -> str:
-        """Remove `folder/..` from a path, unless `folder` is a symbolic link to another place."""
+        """Return a path without its parts `FOLDER/..`.
+
+        The path is returned unchanged if a FOLDER is a symbolic link, so that the shorter path would name another
+        place."""
         plain, text = os.path.normpath(path), os.fspath(path)
         up = text[: text.rindex("..") + 2] if ".." in path.parts else ""
         if up not in self._plainer:

@@ -1,6 +1,7 @@
-"""Make modules from the folders of a test suite: each folder has a module and a flag file.
+"""Make `Module` objects from the folders of a test suite.
 
-The flag file names the inputs of one call of the module and the expected results."""
+Each folder has an MLIR file and a flag file. The flag file is a list of command-line flags. It names the inputs of one
+call of the MLIR module, and the expected results."""
 
 from __future__ import annotations
 
@@ -27,33 +28,38 @@ FLAGS = "run_module_io_flags.txt"
 _MODELS = (".mlir", ".mlirbc")
 _FLAGS = "flags.txt"
 _BY_FLAGS = ("file", "inputs", "expected", "parameters", "name")
-"""Keys that a sweep with `suite` must not have, because each folder has its own values."""
+"""Keys that a sweep with the key `suite` must not have.
+
+The reason is that each folder of the suite has its own values for them."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """A folder of a suite that cannot be a case, and the reason, such as a missing module."""
+    """A folder of a test suite from which no case can be made.
+
+    A possible `reason` is a missing MLIR file."""
 
     name: str
     reason: str
 
 
 class _NotUnderstood(Exception):
-    """A flag file is wrong. Only the cases of its folder fail."""
+    """The flag file in a folder of a test suite is wrong. Only the cases of this folder fail."""
 
 
 def modules(
     words: Any, against: Target | None, place: Location, read: Read
 ) -> tuple[tuple[Module, ...], tuple[Lacking, ...]]:
-    """Return the modules of a suite's folders, and the folders that cannot be cases.
+    """Return the modules in the folders of a test suite, and the folders from which no case can be made.
 
-    If a folder's flag file is wrong, `Module.problem` says why, and the folder's cases fail.
+    If the flag file of a folder is wrong, the folder's cases fail. The attribute `problem` of its modules has the
+    reason.
 
     Raises:
-        SpecError: no folder matches; the sweep's `function` is in no module; `rtol` or `reference` is wrong; or the
-            sweep has a key, such as `inputs`, that is not allowed together with `suite`.
+        SpecError: no folder matches; no module has a function that the sweep's `function` names; `rtol` or `reference`
+            is wrong; or the sweep has a key, such as `inputs`, that is not allowed together with `suite`.
     """
     for word in _BY_FLAGS:
         if getattr(words, word) is not None:
@@ -104,7 +110,9 @@ def _of_folder(
 
 
 def _given(text: str, folder: str, place: Location, read: Read) -> tuple[Given, str | None]:
-    """Return the inputs, results and weights in a flag file, and the function that the file names."""
+    """Parse the text of a flag file. Return the named inputs, expected results, weights and function.
+
+    The function is None if the file names none. Paths in the file are relative to `folder`."""
     inputs, expected, weights = list[Input](), list[File | str](), list[Parameters]()
     function = None
     for flag in flag_file.parse(text):
@@ -145,7 +153,9 @@ def _read(
 
 
 def _short(error: SpecError) -> str:
-    """Return the error in one line, without the sweep's location, which all folders share."""
+    """Return the error message in one line, without the place of the sweep.
+
+    The place is left out because it is the same for all folders."""
     facts = [f"{value}" for fact, value in error.facts.items() if fact in ("file", "found") and str(value)]
     return ": ".join([error.problem, *facts])
 
@@ -153,7 +163,7 @@ def _short(error: SpecError) -> str:
 def _matching(pattern: str, place: Location, read: Read) -> list[str]:
     """Return the folders that a pattern matches.
 
-    A path without `*`, `?` or `[` is the folder of one test, or the folder that contains the folders of tests."""
+    A path without `*`, `?` or `[` names either the folder of one test, or a folder whose subfolders are tests."""
     root = "/" if pattern.startswith("/") else ""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]  # `..` stays: it may follow a link
     pattern = root + "/".join(parts) or "."
@@ -199,9 +209,10 @@ def _walk(folder: str, parts: Sequence[str], read: Read) -> Iterator[str]:
 
 
 def _named(matched: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Return folder → name. The name of a folder is the last part of its path.
+    """Return a name for each folder. The name is the last part of the folder's path.
 
-    Folders with the same last part get longer names: their paths relative to the directory that contains them all."""
+    Folders that have the same last part get longer names instead: their paths relative to the directory that contains
+    all such folders."""
     folders = list(dict.fromkeys(folder for each in matched for folder in each))
     count = Counter(posixpath.basename(folder) for folder in folders)
     alike = [folder for folder in folders if count[posixpath.basename(folder)] > 1]
@@ -220,7 +231,9 @@ def _is_test(folder: str, read: Read) -> bool:
 
 
 def _test_in(folder: str, read: Read) -> tuple[str | None, str | None]:
-    """Return the names of a folder's module and of its flag file; None for a missing file."""
+    """Return the names of the MLIR file and of the flag file in a folder.
+
+    None takes the place of a name if there is no such file, or if it is not clear which of several files is meant."""
     files = [name for name, is_folder in read.entries(folder) if not is_folder]
     return _one(files, MODEL, _MODELS), _one(files, FLAGS, (_FLAGS,))
 

@@ -27,13 +27,16 @@ from dispatchflow.units import whole
 
 AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "flags", "provider", "cache")
 MODULE = ("file", "suite", "function", "inputs", "parameters", "expected", "reference", "rtol", "name")
-"""Keys that only a sweep of users' modules may have."""
+"""Keys that are allowed only in a sweep of users' own MLIR or ONNX files."""
 
 T = TypeVar("T")
 
 
 def options(written: Any, option: Option, whose: str, place: str) -> tuple[str | int, ...]:
-    """Return the values of `option` in a sweep. `whose` names the option in errors: `kind of pooling`."""
+    """Return the values that a sweep gives to an operation's option.
+
+    If `written` is None, the only value is the option's default. `whose` is the name of the option in error messages,
+    such as `kind of pooling`."""
     if written is None:
         return (option.default,)
     found = []
@@ -55,7 +58,9 @@ def values(word: str, written: str) -> list[str]:
 
 
 def takes(operation: type[Operation], word: str, value: str) -> bool:
-    """Return whether `operation` accepts `value` for the key `word`: `dtype`, `layout` or an option."""
+    """Return whether `operation` accepts `value` for the key `word`.
+
+    `word` is `dtype`, `layout` or the name of an option."""
     if word == "dtype":
         return _signature(value, operation) is not None
     if word == "layout":
@@ -79,9 +84,18 @@ def has_gap(value: Any) -> bool:
 def chosen(
     words: Sequence[str], known: Mapping[str, T], what: str, place: str, also: Sequence[str] = ()
 ) -> tuple[T, ...]:
-    """Return the value in `known` for each of `words`; raise SpecError for an unknown word.
+    """Return the values of `known` that `words` name, without duplicates.
 
-    `also` has further words that the error lists as known."""
+    Args:
+        words: names, which must be keys of `known`.
+        known: the values by name.
+        what: the word for such a value in error messages, such as `target`.
+        place: the place in the spec, for error messages.
+        also: further names that the error message lists as known.
+
+    Raises:
+        SpecError: one of `words` is not in `known`.
+    """
     for word in words:
         if word not in known:
             raise SpecError(
@@ -114,7 +128,10 @@ def shape_of(size: int, operation: type[Operation], place: Location) -> str:
 
 
 def shapes(words: Any, operation: type[Operation], place: Location) -> tuple[Shape, ...]:
-    """Return the shapes that `words.shape` lists: sizes, `64x80x96`, or the names of classes, `tiny`."""
+    """Return the shapes that `words.shape` lists.
+
+    Each item of the list is either a text of sizes, such as `64x80x96`, or the name of a class of shapes, such as
+    `tiny`."""
     found: list[Shape] = []
     for word in listed(words.shape or []):
         sizes = word.split("x")
@@ -166,7 +183,9 @@ def _type_words(written: str | list[str]) -> list[str]:
 
 
 def _signature(word: str, operation: type[Operation]) -> Signature | None:
-    """Return the operation's signature for `f16` or `f16,f16->f32`; None if there is none."""
+    """Return the operation's signature (its element types) that `word` names: `f16` or `f16,f16->f32`.
+
+    Returns None if the operation has no such signature."""
     if word in operation.signatures:
         return operation.signatures[word]
     try:
@@ -231,7 +250,9 @@ def _named_tuning(word: str, place: Location, read: Read) -> tuple[Tuning, ...]:
 
 
 def extra_flags(written: str | list[str], place: Location) -> tuple[flags.Flags, ...]:
-    """Parse the values of `flags`. Each value has all extra flags of one compile, separated by spaces."""
+    """Parse the values of the key `flags`.
+
+    Each value has all extra compiler flags of one compile, separated by spaces."""
     found = []
     for value in written if isinstance(written, list) else [written]:
         try:

@@ -1,1 +1,1 @@
-"""Combine the other packages into what a command does in a user's directory; see docs/layout.md."""
+"""Combine the other packages to carry out the commands in a user's directory; see docs/layout.md."""

@@ -1,6 +1,7 @@
-"""Find the time of each site running alone, in the newest row of the site's extracted module.
+"""Find the time that each site of a program takes when it runs alone.
 
-A site is a place of a program that launches a dispatch."""
+A site is a place of the program that launches a dispatch. To run a site alone, its dispatch is extracted as a separate
+module, and this module is measured. The time is read from the newest result row of the module."""
 
 from __future__ import annotations
 
@@ -24,9 +25,11 @@ _ENDS = ("later_low_ns", "later_high_ns")
 
 
 def times(workspace: Workspace, chain: CaseState, program: Program) -> dict[int, Alone]:
-    """Return site number → time of the site alone, from the newest row of its extracted module.
+    """Return the time of each site when it runs alone, by the number of the site.
 
-    The row has the case's target, device, threads and toolchain. Nothing is extracted or measured here.
+    The times come from result rows of the modules that were extracted for the sites. For each module, the newest row
+    with the target, device, threads and toolchain of the case is used. A site without such a row is missing. Nothing is
+    extracted or measured here.
 
     Raises:
         DamagedObject: an object was damaged or missing, and has been dropped with its records.

@@ -1,4 +1,4 @@
-"""Write a bundle: sites of a case as separate modules, with their operands, a spec and a script.
+"""Write a bundle: a folder with modules for sites of a case, their operands, a spec and a script.
 
 A site is a place of a program that launches a dispatch."""
 
@@ -33,26 +33,32 @@ _ATTEMPTS = 3
 _SHOWN = 5
 _REPLAY = "iree-run-replay"
 _OURS = re.compile(rf"s\d{{2,}}\..*|{re.escape(bundle.SPEC)}|{re.escape(bundle.REPRO)}|{bundle.README}")
-"""The names of a bundle's files, including those that its script writes."""
+"""A pattern for the names of a bundle's files, including those that its script writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The operands and results of sites; their contents are objects (files) in the store."""
+    """The captured operands and results of sites. The store has their contents, as files (objects)."""
 
     values: Mapping[int, Mapping[str, Value]]
-    """Site's number → name of a value, such as `in0` or `out0` → its type, and a scalar's content."""
+    """The captured values of each site, by the site's number and the name of the value.
+
+    A name is, for example, `in0` for an operand or `out0` for a result. A `Value` has the type; for a scalar, it also
+    has the content."""
     objects: Mapping[tuple[int, str], Digest]
-    """(site's number, name of a value) → the digest of the value's bytes."""
+    """The digest of the bytes of each value. A key is (site's number, name of the value)."""
     undefined: Mapping[tuple[int, str], Digest] = field(default_factory=dict)
-    """(site's number, name of a value) → digest of a mask with a byte per element: 1 if undefined."""
+    """The digest of a mask for each value that has undefined elements.
+
+    A key is (site's number, name of the value). An element is undefined if it depends on memory that the program never
+    wrote. In the mask, a byte 1 marks such an element."""
     why: str | None = None
-    """The reason why nothing was captured; None if something was."""
+    """The reason why the complete capture failed; None if it succeeded."""
     missing: Mapping[int, str] = field(default_factory=dict)
-    """Site's number → the reason why the site, or one of its values, was not captured."""
+    """The reason why a site, or one of its values, was not captured. A key is the site's number."""
 
     def of(self, site: int) -> Mapping[str, Value] | str:
-        """Return the values of a site, or the reason why there are none."""
+        """Return the captured values of a site by name. If the site has none, return the reason as a text."""
         return self.why or self.values.get(site) or self.missing.get(site, "not captured")
 
 
@@ -61,14 +67,16 @@ class Written:
     folder: Path
     bundle: Bundle
     without: tuple[int, ...]
-    """The requested sites that have no module, because the compiler added their dispatches last."""
+    """The numbers of the requested sites for which no module was written.
+
+    The compiler added the dispatches of these sites after it had formed all other dispatches."""
 
 
 def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out: Path) -> Written:
-    """Write the modules of a case's sites to `out`; sites with equal modules share a file.
+    """Write modules for the requested sites of a case to the folder `out`, with operands and a script.
 
-    `wanted` has the numbers of the sites; None means all. The case is compiled first if necessary. The files of an
-    earlier bundle in `out` are replaced.
+    Sites with equal modules share a file. `wanted` has the numbers of the sites; None means all sites. The case is
+    compiled first if necessary. If `out` has an earlier bundle, its files are replaced.
 
     Raises:
         SpecError: a library computes the case, `out` has other files, the program has no such site, no requested site
@@ -116,8 +124,8 @@ def _none_chosen(case: Case, numbers: Sequence[int]) -> SpecError:
 def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]]) -> Captured:
     """Capture the operands and results of sites. Each item of `sharing` has the sites that share a module.
 
-    Only the first site of each module is captured. All sites are captured if the variable `execution` is given, or if
-    the first of several sites that share a module could not be captured."""
+    All sites are captured if the variable `execution` is given. Otherwise, only the first site of each module is
+    captured. If the first of several sites with a shared module cannot be captured, all sites are captured instead."""
     if workspace.values.get("execution") is None:
         captured = captured_of(workspace, case, [sites[0].number for sites in sharing])
         if not any(len(sites) > 1 and sites[0].number in captured.missing for sites in sharing):
@@ -128,7 +136,8 @@ def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]])
 def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: str | None = None) -> Captured:
     """Return the operands and results of `sites`, captured in a call of the case.
 
-    `recipe` names the inputs of the call; None means the first recipe.
+    `recipe` names the way in which the inputs of this call are made, such as `exact`. None means the case's first
+    recipe.
 
     Raises:
         SpecError: `execution=5`, for example, is given, but no site is executed 5 times.
@@ -159,10 +168,12 @@ def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: 
 
 
 def check(out: Path) -> None:
-    """Check that a folder can receive a bundle: it is empty, missing, or has an earlier bundle.
+    """Check that a bundle can be written to the folder `out`.
+
+    The folder must be missing or empty, or have an earlier bundle.
 
     Raises:
-        SpecError: `out` has other files, is itself a file, or could not be given as `specs=`.
+        SpecError: `out` has other files or is itself a file, or its path has a comma, which `specs=` does not allow.
     """
     hint = "Name a new folder, or one that doit extract wrote before."
     if "," in os.fspath(out):
@@ -177,7 +188,9 @@ def check(out: Path) -> None:
 
 
 def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict[str, Digest]:
-    """Return name → digest of each object file (machine code) to which `modules` refer."""
+    """Return the digests of the object files (machine code) to which the MLIR files `modules` refer.
+
+    The keys of the result are the names of the object files."""
     printed = workspace.executor.printed(case.operation) if isinstance(case.operation, Module) else None
     named = printed.objects if printed else {}
     texts = [path.read_bytes() for path in modules] if named else []
@@ -185,10 +198,11 @@ def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict
 
 
 def made_of(workspace: Workspace, case: Case, record: Record | None, what: str) -> Record:
-    """Return `record` if its action succeeded.
+    """Return `record` if the work that it records succeeded.
 
     Raises:
-        ToolError: the action failed, or there is no record; the message begins with `what`, such as `its sites`.
+        ToolError: the work failed, or `record` is None because the case does not compile. If the work failed, the
+            message begins with `what`, such as `its sites`.
     """
     if record is not None and record.ok:
         return record

@@ -1,6 +1,6 @@
-"""Write the view `build/`: a readable folder per case, with links into the store.
+"""Write the directory `build/`, which has a folder for each case with links to files in the store.
 
-The files are for users: no command reads them."""
+The folders are for users: no command reads them."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ _OF_SITES = {"sites": "sites.json", "times": "site_times.json", "flow": "flow.ml
 
 
 def write(root: Path, store: Store, resolver: Resolver, chain: CaseState, sites: str | None = None) -> Path:
-    """Write `build/CASE/` with the files of a case that are in the store, and return its path.
+    """Write the folder `build/CASE/` with links to the files of a case in the store, and return its path.
 
-    `sites` is the text of sites.txt, or None. docs/verification.md lists most of the files."""
+    If `sites` is given, the function writes it to sites.txt; otherwise it removes sites.txt. Most of the files are
+    listed in docs/verification.md."""
     root = root.resolve()  # if `root` is a link, `..` in the links that it contains starts at the real folder
     folder = root / chain.case.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +74,9 @@ def names(root: Path) -> set[str]:
 
 
 def description(chain: CaseState) -> str:
-    """Return the text of case.txt: the request, the applied configuration, the stages, the inputs."""
+    """Return the text of case.txt, which describes the case.
+
+    The text has the requested and the applied configuration, the state of each stage, and how the inputs are made."""
     case, compiled, verified = chain.case, chain["compile"].record, chain["verify"].record
     lines = {
         "case": case.name,
@@ -126,7 +129,9 @@ def _inputs(program: Workload) -> dict[str, str]:
 
 
 def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
-    """Return file name in the case's folder → digest of the object to which the file is a link."""
+    """Return the links in the case's folder, by file name.
+
+    For each link, the result has the digest of the object (a file in the store) to which it points."""
     found: dict[str, Digest] = {}
     program = chain.case.library_program
     names = {
@@ -156,7 +161,9 @@ def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
 
 
 def link(path: Path, to: Path) -> None:
-    """Make or update a link to an object. A user's own file at `path` stays unchanged."""
+    """Make `path` a symbolic link to `to`, which is in the store. An existing link is updated.
+
+    If `path` is a file that a user made, it stays unchanged."""
     path.parent.mkdir(parents=True, exist_ok=True)
     wanted = os.path.relpath(to, path.parent)
     if path.is_symlink():
@@ -168,10 +175,11 @@ def link(path: Path, to: Path) -> None:
 
 
 def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
-    """Return name → a command line that a user can run in the case's folder.
+    """Return the command lines with which a user can repeat the steps of a case in the case's folder.
 
-    The names are `compile`, `run`, `benchmark` and `sites`. `compile` must run in an empty directory, because
-    module.vmfb in the case's folder is a link into the store."""
+    The keys of the result are `compile`, `run`, `benchmark` and `sites`; a step that the case does not have is missing.
+    The command `compile` must run in an empty directory. In the case's folder, it would write through module.vmfb,
+    which is a link into the store."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
     program = case.operation
     operands = resolver.supplies.operands(program)
@@ -218,9 +226,9 @@ def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...
 
 
 def repro(chain: CaseState, resolver: Resolver) -> str:
-    """Return the text of repro.sh, which takes `compile`, `run`, `benchmark` or `sites`.
+    """Return the text of the script repro.sh, whose argument is `compile`, `run`, `benchmark` or `sites`.
 
-    `run` writes the results to again*.bin, and `sites` writes calls.jsonl."""
+    With `run`, the script writes the results to again*.bin. With `sites`, it writes calls.jsonl."""
     lines = by_hand(chain, resolver)
     cpus = ",".join(map(str, chain.device.cpus))
     compare = 'cmp module.vmfb "$case/module.vmfb" || { trap - EXIT; echo "the new output is in $made" >&2; exit 1; }'

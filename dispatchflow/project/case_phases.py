@@ -1,4 +1,4 @@
-"""Dump the module of a case after each compiler phase, and link the dumps in the view `build/`."""
+"""Dump the module of a case after each compiler phase, and link the dumps in the folder `build/CASE/`."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class CasePhases:
-    """The compiler phases of a case, compiled with the toolchain of `workspace`."""
+    """The compiler phases of a case. The toolchain of `workspace` compiles the case."""
 
     workspace: Workspace
     case: Case
     folder: str = phases.FOLDER
-    """The name of the directory for the phases in the case's folder."""
+    """The name of the folder with the phases. It is inside the case's folder."""
 
     def __post_init__(self) -> None:
         if self.case.library is not None:
@@ -47,7 +47,9 @@ class CasePhases:
 
     @cached_property
     def dumped(self) -> Record:
-        """The record of the compile that dumps every phase. Its outputs are linked in the case's folder."""
+        """The record of the compile that dumps the module after every phase.
+
+        The dumps are linked in the case's folder."""
         return self._kept(made.dump)
 
     def passes(self) -> Record:
@@ -57,10 +59,11 @@ class CasePhases:
         return self._kept(lambda executor, case, source: made.program_text(executor, case, source, kind))
 
     def dispatches(self) -> dict[str, tuple[str, int]]:
-        """Return function → (path, line) of the function in its dispatch's module before code generation.
+        """Return the place (path, line) of each function in the modules of the dispatches.
 
-        The paths are links in the case's folder, relative to the directory of dodo.py. If the compile fails, the result
-        is empty."""
+        The modules are those before code generation. The keys of the result are the names of the functions. The paths
+        are links in the case's folder, relative to the directory of dodo.py. If the compile fails, the result is empty.
+        """
         places = dict[str, tuple[str, int]]()
         for name, digest in self._kept(made.dispatches).outputs.items():
             text = self.workspace.store.path(digest).read_text(encoding="utf-8", errors="replace")
@@ -72,21 +75,25 @@ class CasePhases:
 
     @property
     def phases(self) -> dict[Phase, Digest]:
-        """Phase → digest of the text of the module after the phase."""
+        """The digest of the module's text after each phase."""
         return {phase: self.dumped.outputs[file] for phase, file in phases.found(self.dumped.outputs).items()}
 
     def sizes(self) -> dict[Phase, int]:
-        """Return phase → size in bytes of the module's text after the phase."""
+        """Return the size, in bytes, of the module's text after each phase."""
         store = self.workspace.store
         return {phase: store.path(digest).stat().st_size for phase, digest in self.phases.items()}
 
     def lines(self, phase: Phase) -> list[str]:
-        """Return the lines of the module after a phase, in normal form (`iree/normal_form.py`)."""
+        """Return the lines of the module after a phase, without locations and numbering.
+
+        This form of a module is called its normal form (`iree/normal_form.py`)."""
         text = self.workspace.store.path(self.phases[phase]).read_text(encoding="utf-8", errors="replace")
         return normal_form.lines(text)
 
     def file(self, name: str) -> str:
-        """Return the path of an output, relative to the directory of dodo.py."""
+        """Return the path of the file `name` in the folder with the phases.
+
+        The path is relative to the directory of dodo.py."""
         return os.path.relpath(self._folder / name, self.workspace.root)
 
     @property
@@ -94,9 +101,9 @@ class CasePhases:
         return self.workspace.view_path / self.case.name / self.folder
 
     def _kept(self, make: Callable[..., Record]) -> Record:
-        """Return the record that `make` creates, and link its outputs in the case's folder.
+        """Call `make` and return its record. Link the outputs of the record in the case's folder.
 
-        If an output is damaged or missing, `make` is called again."""
+        If an output is damaged or missing in the store, `make` is called again."""
         store = self.workspace.store
         for _ in range(_ATTEMPTS):
             record = make(self.workspace.executor, self.case, self.source)

@@ -34,13 +34,17 @@ class CaseSites:
     doubt: str | None
     """The reason why the sites have no times; None if there are times."""
     ceilings: Mapping[int, sites.Ceilings]
-    """Site's number → the highest rates of this machine for the site."""
+    """The highest rates of this machine that apply to each site, by the site's number."""
     configurations: Mapping[str, str]
-    """Kernel → the configuration that the compiler applied."""
+    """The configuration, such as tile sizes, that the compiler applied to each kernel, by its name."""
     alone: Mapping[int, sites.Alone]
-    """Site's number → its time when it runs alone, measured as a case of its extracted module."""
+    """The time of each site when it runs alone, by the site's number.
+
+    To find this time, the site's dispatch is extracted as a separate module, which is then measured."""
     stateful: str | None
-    """The remark that calls may differ, because the program stores to mutable globals; or None."""
+    """The remark that calls of the program may differ, because it stores to mutable globals.
+
+    None if the program does not store to globals."""
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -49,7 +53,10 @@ class CaseSites:
 
     @property
     def above_ceilings(self) -> list[str]:
-        """At most one line: the sites that are faster than recorded ceilings, which are then too low."""
+        """A list of at most one line, which names the sites that are faster than the recorded ceilings.
+
+        A ceiling is the highest rate that this machine reached in a calibration kernel. If a site is faster, the
+        ceiling is too low."""
         return sites.above_ceilings(self.rows, calibration.MARGIN)
 
     @property
@@ -70,9 +77,10 @@ class CaseSites:
 
 
 def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
-    """Return the sites of a case; None if they were not requested, or are not known.
+    """Return the sites of a case and their times from the store.
 
-    If an object is damaged, a warning is logged and the result is None. The next run makes the object again."""
+    Returns None if the sites were not requested or have not been found. If an object is damaged, a warning is logged
+    and the result is None. The next run makes the object again."""
     step = chain.sites
     if step is None or step.record is None or step.state != "made":
         return None

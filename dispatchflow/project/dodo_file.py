@@ -1,4 +1,4 @@
-"""Read a user's dodo.py; find its project's store, and the cache that all projects share."""
+"""Read a user's dodo.py, and find the project's store and the cache folder of all projects."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 
 def namespace(dodo: Path) -> dict[str, Any]:
-    """Return the names that the dodo file defines, with their values.
+    """Return the names that the file dodo.py defines, with their values.
 
-    The file is executed a second time, because tasks may be defined below the call of `main()`. This time, `main()`
-    does nothing."""
+    The file is executed a second time, because it may define tasks after it calls `main()`. During this second
+    execution, `main()` does nothing."""
     return runpy.run_path(str(dodo), run_name="dodo")
 
 
@@ -27,7 +27,7 @@ def config(names: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def default_words(names: Mapping[str, Any]) -> Sequence[str]:
-    """Return the words in `default_tasks`, which replace an empty command line."""
+    """Return the words in `default_tasks` of DOIT_CONFIG, which are used if the command line has no words."""
     return config(names).get("default_tasks") or []
 
 
@@ -37,7 +37,9 @@ def store_path(root: Path) -> Path:
 
 
 def cache_path() -> Path | None:
-    """Return the folder that all projects of the user share; None if the user has no home."""
+    """Return the cache folder, which all projects of the user share.
+
+    Returns None if the user has no home directory."""
     if given := os.environ.get("DISPATCHFLOW_CACHE"):
         return Path(given)
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))

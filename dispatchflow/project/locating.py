@@ -1,7 +1,7 @@
-"""Find the wrong sites of a case: compare each site's captured results with those of a reference.
+"""Find the wrong sites of a case: compare each site's results in one call with those of a reference.
 
-A site is a place of a program that launches a dispatch. The reference is the site's module, compiled for another
-target."""
+A site is a place of a program that launches a dispatch. The reference is the same dispatch, extracted as a module and
+compiled for another target. It runs on the operands that the site had in the call."""
 
 from __future__ import annotations
 
@@ -52,10 +52,11 @@ def reference_of(case: Case, given: Target | None) -> Target:
 
 
 def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequence[int] | None) -> Located:
-    """Compare a case's captured sites with what a reference computes from the same operands.
+    """Compare the results of a case's sites with what a reference computes from the same operands.
 
-    `wanted` has the numbers of the sites; None means all. The case is compiled, verified and captured first if
-    necessary.
+    `reference` is the target for which the dispatches of the sites are compiled again. `wanted` has the numbers of the
+    sites; None means all sites. If necessary, the case is first compiled and verified, and the operands and results of
+    its sites are captured.
 
     Raises:
         SpecError: a library computes the case, the program has no such site, or no site has this `execution=`.
@@ -95,9 +96,10 @@ def _located(
 
 
 def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]:
-    """Verify a case; return why its results are wrong, and the first recipe with wrong results.
+    """Verify a case. Return the reason why its results are wrong, and the first recipe that shows it.
 
-    Both are None if no wrong result is known. For a module whose inputs the user gives, the recipe is always None."""
+    A recipe is a way to make inputs, such as `exact`. Both values are None if no wrong result is known. If the user
+    gives the inputs of a module, the recipe is always None."""
     device = workspace.device(case.target, case.threads)
     if device.absent is not None or workspace.settings.verify == "off":
         return None, None
@@ -113,7 +115,7 @@ def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class _Checking:
-    """Compares sites with the reference. Several threads may call `check`."""
+    """Compares the results of sites with those of the reference. Several threads may call `check` at once."""
 
     workspace: Workspace
     case: Case
@@ -138,10 +140,11 @@ class _Checking:
         return site_check.of_site(self.workspace.executor, number, operands, compiled, self.device)
 
     def other(self, number: int) -> str | None:
-        """Return the name of another target that can be the reference for a site; None if there is none.
+        """Return the name of another target that can compute the expected results of a site.
 
-        The target has a device on this machine, and the site's module compiles for it. Targets of the case's own
-        backend are tried last, because they share most of the case's code."""
+        Returns None if there is no such target. The target must have a device on this machine, and the site's module
+        must compile for it. Targets of the case's own backend are tried last, because they share most of the case's
+        code."""
         site = self._site(number)
         assert site.dispatch is not None
         module, own = self.extracted.dispatches[site.dispatch], self.case.target

@@ -21,7 +21,9 @@ from dispatchflow.tools import releases
 
 
 def overview(workspace: Workspace) -> str:
-    """Return the text of `doit store`: the sizes of the objects by kind, and of the rest of the store."""
+    """Return the text that `doit store` prints: the size of each part of the store.
+
+    The objects (files that stages made) are listed by kind, such as compiled modules."""
     store = workspace.store
     sizes = store.objects()
     objects = retention.tally(sizes, retention.kinds(sizes, store.records.held()))
@@ -52,12 +54,14 @@ def _files_and_bytes(paths: Iterator[Path]) -> tuple[int, int]:
 def clean(workspace: Workspace) -> str:
     """Run `doit store clean` and return its report.
 
-    Without `dry=yes`, this function waits until no run uses the store, and locks the store.
+    With `dry=yes`, nothing is removed. Otherwise this function waits until no run uses the store, and then locks the
+    store.
 
     Raises:
         StoreError: the command was started by a run that uses the store, or the records are damaged.
-        SpecError: with keep=referenced, there are no cases.
-        ToolchainError: with keep=referenced, an available toolchain does not run, so that keys cannot be computed.
+        SpecError: `keep=referenced` is given, but there are no cases.
+        ToolchainError: `keep=referenced` is given, but an available toolchain does not run, so that keys cannot be
+            computed.
     """
     store, values = workspace.store, workspace.values
     dry = values.get("dry", False)
@@ -104,9 +108,11 @@ def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) 
 
 
 def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
-    """Return the keys of the records that belong to the plan's cases with any of the available toolchains.
+    """Return the keys of all records in the store that belong to the present cases.
 
-    Records of other commands, such as captures, and site times under every protocol belong to a case too."""
+    For each available toolchain, these are the records of the stages of the cases. Records that other commands made
+    from the cases, such as captures, and the times of the cases' sites under every measurement protocol are also
+    included."""
     if not workspace.plan.cases:
         raise SpecError("there are no cases", {"given": "keep=referenced"}, "Everything would be removed.")
     keys: set[Key] = set()

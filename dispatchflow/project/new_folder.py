@@ -1,4 +1,4 @@
-"""Create the folder of `out=`, and remove it if nothing is written to it."""
+"""Create the folder that a user names with `out=`, and remove it if nothing is written to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[None]:
-    """Make a folder and its missing parents; remove those that are empty after the `with` block.
+    """Make a folder and its missing parents.
+
+    After the `with` block, those of the new folders that are empty are removed.
 
     Raises:
         OSError: the folder cannot be created.

@@ -1,10 +1,11 @@
 """Replay the output of an earlier run that had nothing to do, as long as no input has changed.
 
-If any input differs, everything is planned again from the keys of actions (docs/decisions/0010). An answer is the exit
-code and the text that a command line gave. Each answer is a file, `.dispatchflow/answers/QUESTION`. QUESTION is a
-digest of the command line and its environment.
+An answer is the exit code and the text that a command line gave. Its inputs are, for example, the specs and the
+database of records. If an input differs from its earlier state, the answer is not used, and the command is executed as
+usual (docs/decisions/0010).
 
-The database of records is an input of every answer. Answers are therefore not kept in the database: writing one there
+Each answer is a file, `.dispatchflow/answers/QUESTION`. QUESTION is a digest of the command line and its environment.
+The file is outside the database, because the database is an input of every answer: an answer that is written there
 would make all others outdated."""
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dispatchflow.store.stamps import ABSENT, stamp
 from dispatchflow.tools import machine
 
 _ANSWERS = 100
-"""The number of answers that are kept; older ones are removed."""
+"""The number of answers (outputs of earlier runs) that are kept. Older answers are removed."""
 
 
 def _file(name: str) -> str:
@@ -37,7 +38,9 @@ def _file(name: str) -> str:
 
 
 def _database(name: str) -> str:
-    """Return the stamps (size, times, …) of a SQLite file and its WAL. An empty WAL counts as missing."""
+    """Return the stamps (size, times, …) of a SQLite file and of its write-ahead log.
+
+    An empty log counts as missing."""
     log = stamp(f"{name}-wal")
     return f"{stamp(name)} {ABSENT if log.split()[2:3] == ['0'] else log}"
 
@@ -126,15 +129,17 @@ _LOOK: dict[str, Callable[[str], str]] = {
 
 
 class Replay:
-    """The inputs on which a command line's answer depends, and the answer."""
+    """The answer of a command line, and the inputs on which the answer depends.
+
+    The answer is the exit code and the text of an earlier run with nothing to do."""
 
     def __init__(self, dodo: Path, words: Sequence[str], variables: Mapping[str, str], own: Sequence[str] = ()) -> None:
-        """Read the inputs that all command lines have.
+        """Read the state of the inputs that every command line has, such as the code of dispatchflow.
 
         Args:
             dodo: path of dodo.py.
             words: the words of the command line.
-            variables: the variables of the command line, name → value.
+            variables: the values of the command line's variables, by name.
             own: names of the user's task functions; they may change what a word such as `compile` means.
         """
         root = dodo.parent
@@ -168,17 +173,22 @@ class Replay:
             self.look(kind, name)
 
     def look(self, kind: str, name: str) -> str:
-        """Read and record the state of an input, and return it as text.
+        """Read the state of an input, record it as `see` does, and return the recorded state as a text.
 
-        `kind` is a key of `_LOOK`, such as `file`; `name` is, for example, the file's path."""
+        `kind` is the kind of the input, such as `file`; all kinds are keys of `_LOOK`. `name` identifies the input: for
+        a file, it is the path."""
         return self.see(kind, name, _LOOK[kind](name))
 
     def see(self, kind: str, name: str, value: str) -> str:
-        """Record `value` as an input's state, unless a state is recorded already; return the recorded state."""
+        """Record `value` as the state of an input, and return it.
+
+        If a state of this input is recorded already, that state is kept and returned instead."""
         return self._seen.setdefault((kind, name), value)
 
     def answer_if_unchanged(self) -> tuple[int, str] | None:
-        """Return the earlier exit code and text; None if there is no answer or an input has changed."""
+        """Return the exit code and the text of the earlier run.
+
+        Returns None if there is no earlier run with nothing to do, or if an input has changed since."""
         with suppress(OSError, ValueError):  # no such answer
             digest, _, text = self._answer.read_text().partition("\n")
             if digest == digest_of(text.encode()):  # otherwise the file is damaged
@@ -192,7 +202,9 @@ class Replay:
         return (_LOOK[kind](name) if known is None else known) == value
 
     def keep(self, code: int, text: str) -> None:
-        """Keep the answer of a run that had nothing to do, unless the records changed meanwhile."""
+        """Keep the exit code and the text of a run that had nothing to do.
+
+        If the store's records changed during the run, nothing is kept."""
         kind, name = self._records
         if _LOOK[kind](name) != self._seen[self._records]:
             return

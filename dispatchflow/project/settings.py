@@ -1,4 +1,4 @@
-"""Derive the settings of an invocation from its variables."""
+"""Derive the settings of an invocation from the variables of its command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHORT = "DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS"
 def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Settings:
     """Return the settings that variables such as `verify=off` request.
 
-    `memory_bytes` is a tool's memory limit if `memory_limit` is not in `values`."""
+    `memory_bytes` is the memory limit of each tool, such as the compiler, if `values` has no `memory_limit`."""
     given = {
         "compile_s": "compile_limit",
         "run_s": "run_limit",

@@ -1,4 +1,6 @@
-"""Compare Parquet files, objects, compiles and releases with their records (`doit store check`)."""
+"""Check the contents of the store (`doit store check`).
+
+Parquet files, objects (files that stages made), compiles and fetched releases of IREE are compared with the records."""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ _Item = TypeVar("_Item")
 def check(workspace: Workspace) -> tuple[str, bool]:
     """Return the report of `doit store check`, and whether everything was sound.
 
-    Damaged objects are removed with their records, so that the next run makes them again. A compile that gives other
-    bytes than before is only reported."""
+    Damaged objects are removed with their records, so that the next run makes them again. If a repeated compile gives
+    other bytes than before, this is reported, and nothing is removed."""
     store, found = workspace.store, report.Findings()
     if problems := store.records.problems():  # nothing else is checked, because the records may all be wrong
         found.wrong += [f"{store.root / 'records.sqlite'}: {' '.join(problem.split())}" for problem in problems]
@@ -98,7 +100,10 @@ def _check_objects(store: Store, count: int | None, found: report.Findings) -> N
 
 
 def _is_sound(store: Store, digest: Digest, of: str, found: report.Findings) -> bool:
-    """Return whether an object is sound; if not, add a line about `of` to `found.wrong`."""
+    """Return whether an object, which is a file in the store, is undamaged.
+
+    If the object is damaged or missing, a line is added to `found.wrong`. In this line, `of` says what the object is.
+    """
     state = "damaged" if store.path(digest).exists() else "missing"
     try:
         store.checked(digest)
@@ -150,7 +155,7 @@ def _check_compiles(workspace: Workspace, count: int | None, found: report.Findi
 
 
 _ASKED = {"toolchain", "module", "flags", "environment"}
-"""The names of the ingredients of a compile's key."""
+"""The names of the ingredients of a compile, which are hashed to the key of the compile."""
 
 
 def _read_by(record: Record) -> list[Digest]:
@@ -167,7 +172,9 @@ def _toolchains(workspace: Workspace) -> dict[Digest, Toolchain]:
 
 
 def _difference(workspace: Workspace, record: Record, compiler: Toolchain, module: bytes) -> str | None:
-    """Compile `module` again; return how the outputs differ from the recorded outputs, None if equal."""
+    """Compile `module` again, and describe how the outputs differ from the recorded outputs.
+
+    Returns None if the outputs are equal."""
     asked = record.ingredients
     with (store := workspace.store).busy(), store.scratch() as scratch:
         with store.writing():

@@ -1,4 +1,4 @@
-"""Import a PyTorch module into files that a spec can name: MLIR text, weights, and arrays."""
+"""Import a PyTorch module: write MLIR, weights, and example inputs and results, for use in specs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ from dispatchflow.tools.limits import Limits
 
 _SCRIPT = Path(__file__).parent.parent / "models" / "_import_torch.py"
 MAKE = "make"
-"""The function that is called if none is named."""
+"""The name of the function that is called if the user names none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
     module: Path
     weights: Path | None
-    """The file with the weights; None if there are none."""
+    """The file with the weights; None if the module has no weights."""
     arrays: Path | None
-    """The file with arguments `in0`, … and results `out0`, …; None if numpy has no type for one of them."""
+    """The file with the example arguments `in0`, … and the results `out0`, … as arrays.
+
+    None if numpy does not have the element type of one of them."""
     no_arrays: str | None
-    """The reason why there is no file with arrays; None if there is one."""
+    """The reason why `arrays` is None; None if there is a file with arrays."""
     function: str
     types: Declaration
     f64: bool
@@ -38,7 +40,9 @@ class Imported:
 
 
 def source_of(word: str) -> tuple[Path, str]:
-    """Return (absolute path, function's name) for a text such as `gpt.py:make`; the default is `MAKE`.
+    """Split a text such as `gpt.py:make` into the absolute path of the file and the name of the function.
+
+    If the text names no function, the name is `MAKE`.
 
     Raises:
         SpecError: there is no such file, or the file is no Python file.
@@ -55,9 +59,10 @@ def source_of(word: str) -> tuple[Path, str]:
 
 
 def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
-    """Call `function` of a user's file, and write the PyTorch module that it returns.
+    """Call `function` of a user's file, and write the PyTorch module that it returns as MLIR to `out`.
 
-    The MLIR goes to `out`, weights and arrays to files beside it. After a failure, earlier files are unchanged.
+    The weights, and the arrays with example arguments and results, are written to files beside `out`. After a failure,
+    earlier files are unchanged.
 
     Raises:
         SpecError: packages are missing, the function is missing or does not return a module with example arguments, or

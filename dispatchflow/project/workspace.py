@@ -1,4 +1,4 @@
-"""Define `Workspace`: what a command uses in a user's directory. Each part is made on first use."""
+"""Define `Workspace`, which has the things that commands use: cases, the store, the toolchain, …."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ _SEARCHED = 100_000  # characters of a log that `_log` returns, half of them fro
 
 
 class Workspace:
-    """A user's directory in one invocation.
+    """A user's directory during one invocation. Each attribute, such as the store, is made on first use.
 
     Args:
         root: the directory; it has the spec folder, the store, and `build/`, which is called the view.
-        values: the parsed variables.
-        seen: records everything that is read, for a later replay.
+        values: the parsed variables of the command line.
+        seen: records everything that is read, so that a later run can repeat the output if nothing changed.
         say: prints a line about a long wait or long work; called only before the display of progress begins.
     """
 
@@ -84,7 +84,7 @@ class Workspace:
 
     @cached_property
     def view_name(self) -> str:
-        """The path of `build/` relative to the store, which identifies this directory in the store's records."""
+        """The path of `build/` relative to the store. The store's records identify this directory by it."""
         return os.fsencode(os.path.relpath(self.view_path, self.store_path)).decode("ascii", "backslashreplace")
 
     @cached_property
@@ -97,9 +97,9 @@ class Workspace:
         return MachineFacts(cache_path(), machine.identity(), self._stamp)
 
     def with_toolchain(self, word: str) -> Workspace:
-        """Return this workspace with `iree=WORD`, on the same store.
+        """Return a workspace with the same directory and store, and with the toolchain `iree=WORD`.
 
-        The returned workspace shares the connection to the store, because a full disk allows no second connection."""
+        Both workspaces share one connection to the store, because a full disk allows no second connection."""
         other = Workspace(self.root, {**self.values, "iree": word}, say=self.say)
         other.store = self.store
         return other
@@ -110,7 +110,7 @@ class Workspace:
 
     @cached_property
     def plan(self) -> Plan:
-        """The cases that specs and variables request. Cases impossible on this machine or toolchain are skips.
+        """The cases that specs and variables request. Cases that cannot run here are skips.
 
         Raises:
             SpecError: a spec or variable is wrong, or there are no specs.
@@ -195,7 +195,7 @@ class Workspace:
 
     @property
     def toolchain_words(self) -> list[str]:
-        """All available toolchains: `current`, fetched releases (`3.12.0`), and the value of `iree=`."""
+        """The names of all available toolchains: `current`, fetched releases, and the value of `iree=`."""
         given = [self.values["iree"]] if "iree" in self.values else []
         return list(dict.fromkeys(["current", *releases.fetched_versions(self.store), *given]))
 
@@ -226,7 +226,9 @@ class Workspace:
 
     @cached_property
     def known(self) -> KnownFailures:
-        """The known failures of the user's specs, then dispatchflow's own; empty with known_failures=off.
+        """The failures that are expected: the list of the user's specs, then dispatchflow's own list.
+
+        With known_failures=off there are none.
 
         Raises:
             SpecError: an entry is wrong.
@@ -270,7 +272,7 @@ class Workspace:
         return replace(device, absent=unfit) if unfit else device
 
     def noisy_above(self, case: Case) -> float:
-        """Return the limit above which a case is noisy: half-width of the median's interval / median."""
+        """Return the limit above which a case is noisy: half the width of the median's interval / median."""
         if self.settings.noisy is not None:
             return self.settings.noisy
         return (

@@ -39,8 +39,8 @@ _WITHIN_PLACES = ("file", "program_digest", "data_digest", "toolchain_version")
 def newest(rows: Iterable[Row]) -> list[Row]:
     """Return the last row for each combination of the columns `case`, `protocol`, `host` and `file`.
 
-    `rows` are oldest first. If the last row has the status `no device`, the last earlier row with another status and
-    the same compiled code replaces it."""
+    The oldest of the `rows` must come first. If the last row has the status `no device`, the result has an earlier row
+    instead: the last one with another status and the same compiled code, if there is one."""
     found: dict[tuple[Any, ...], Row] = {}
     told: dict[tuple[Any, ...], Row] = {}
     for row in rows:
@@ -53,7 +53,7 @@ def newest(rows: Iterable[Row]) -> list[Row]:
 
 
 def columns(found: Iterable[Row]) -> tuple[str, ...]:
-    """Return those of `COLUMNS` that help to distinguish the rows `found`.
+    """Return the names in `COLUMNS`, without those that do not help to distinguish the rows `found`.
 
     For example, `host` is left out if all rows have the same host."""
     rows, values = list(found), dict[Any, set[Any]]()
@@ -69,11 +69,13 @@ def columns(found: Iterable[Row]) -> tuple[str, ...]:
 
 
 def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) -> list[dict[str, Any]]:
-    """Return the fastest correct rows of each (shape, target, threads, cache, protocol, host, provider).
+    """Return the fastest correct rows for each shape and each way to run and measure it.
 
-    `wanted` selects rows. A selected row is returned unless another selected row is certainly faster. Each row gets a
-    `speedup` over the row with the default configuration. The speed-up is None if the default is not correct or was not
-    measured in the same rounds."""
+    More exactly, rows compete if they agree in shape, target, threads, cache, protocol, host and provider. Only rows
+    that `wanted` accepts are considered. Such a row is returned if no other one is certainly faster.
+
+    Each returned row has a `speedup` over the row with the default tuning and no extra flags. The speedup is None if
+    that row is not correct, or cannot be compared (for example, because it was measured in other rounds)."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in filter(right, providers.compared(newest(rows))):
         groups.setdefault((*place(row), provider(row)), []).append(row)
@@ -95,7 +97,7 @@ def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) 
 
 
 def _without_duplicates(rows: Iterable[Row]) -> list[Row]:
-    """Return rows without those that have the same tuning, flags and measurement as an earlier row.
+    """Return the rows, but only the first of those with the same tuning, flags and measurement.
 
     For example, `threads=all` and `threads=8` share a measurement on a machine with eight cores."""
     kept: dict[Any, Row] = {}
@@ -114,9 +116,10 @@ def _is_default(row: Row) -> bool:
 
 
 def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
-    """Explain ties, incomparable rows and empty cells; return one line per reason.
+    """Return lines that explain the table of the best rows.
 
-    `found` is the result of `best` for `rows`."""
+    There is one line for each reason why rows are tied, why they cannot be compared, or why a cell is empty. `found` is
+    the result of `best` for `rows`."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in found:
         groups.setdefault((*place(row), provider(row)), []).append(row)
@@ -141,9 +144,9 @@ def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
 
 
 def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
-    """Return at most one line: it names rows that passed only an older version of verification.
+    """Return at most one line, which names a case that passed only an older version of verification.
 
-    The line begins with `said`, and ends with a command that verifies the rows again."""
+    The line begins with `said`, and ends with the command that verifies such cases again."""
     names = list(dict.fromkeys(row["case"] for row in rows if outdated(row)))
     if not names:
         return []

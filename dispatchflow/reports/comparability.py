@@ -1,8 +1,8 @@
-"""Decide which rows may be compared, and which is faster (docs/results.md).
+"""Decide which rows of results may be compared, and which of them are the fastest (docs/results.md).
 
 Comparable rows have the same program, inputs, target, threads, cache, protocol and machine. Two rows of IREE also need
-the same toolchain. The ratio of two medians counts only if the rows were measured in the same rounds. For rows of
-different rounds, only the intervals are compared."""
+the same toolchain. The ratio of two medians counts only if both rows were measured in the same rounds: in one run, in
+which their benchmark processes took turns. If the rounds differ, only the intervals of the medians are compared."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ _QUESTION: dict[str, Callable[[Row], Any]] = {
     "other inputs": lambda row: row.get("data_digest"),
     "another toolchain": lambda row: maker(row),
 }
-"""Name of a difference → function that returns the property in which two rows must agree."""
+"""The name of a difference → a function of a row.
+
+Two rows differ in this way if the function returns different values for them."""
 
 OTHER_ROUNDS = "other rounds"
 
 
 def place(row: Row) -> tuple[Any, ...]:
-    """Return (shape, target, threads, protocol, host, cache) of a row."""
+    """Return (shape, target, threads, protocol, host, cache) of a row; comparable rows agree in them."""
     # Rows in old Parquet files have no column `cache`. They count as hot.
     return (*(row.get(name) for name in _PLACE), row.get("cache") or HOT)
 
@@ -48,25 +50,28 @@ def maker(row: Row) -> tuple[Any, ...]:
 
 
 def believed(row: Row) -> bool:
-    """Return whether a row has a median, and the status `measured` or `noisy`."""
+    """Return whether a row has a median time and the status `measured` or `noisy`."""
     return row["status"] in ("measured", "noisy") and bool(row["median_ns"])
 
 
 def right(row: Row) -> bool:
-    """Return whether a row's result passed the current verification and its time is credible."""
+    """Return whether a row has a correct result and a credible time.
+
+    The result is correct if it passed the current version of the verification. The time is credible if the status is
+    `measured` or `noisy`."""
     return believed(row) and row["verification"] in PASSED and not outdated(row)
 
 
 def outdated(row: Row) -> bool:
-    """Return whether a row passed only an older version of the verification."""
+    """Return whether a row's result passed an older version of the verification, but not the current one."""
     # The oldest rows have no version.
     return row["verification"] in PASSED and (row.get("verification_version") or 0) < VERIFICATION
 
 
 def obstacle(one: Row, other: Row) -> str | None:
-    """Return why the times of two rows cannot be compared, such as `another toolchain`; None if they can.
+    """Return why the times of two rows cannot be compared, such as `another toolchain`.
 
-    The two rows must have the same `place`."""
+    Returns None if the times can be compared. The caller ensures that `place` returns the same for both rows."""
     same_provider = provider(one) == provider(other)
     for why, of in _QUESTION.items():
         if (same_provider or why != "another toolchain") and of(one) != of(other):
@@ -75,11 +80,11 @@ def obstacle(one: Row, other: Row) -> str | None:
 
 
 def unbeaten(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows for which no other comparable row is certainly faster, the fastest median first.
+    """Return the rows for which no other comparable row is certainly faster, the shortest median first.
 
     A row is certainly faster than another row if the intervals of their medians do not overlap. The intervals are
-    widened for the number of comparisons (Bonferroni correction). If all rows are equally fast, a call drops a row with
-    a probability of at most 5 %."""
+    widened for the number of comparisons (Bonferroni correction): if all rows are equally fast, the probability that
+    any row is left out is at most 5 %."""
     # Rows of the same rounds have the intervals within the session (`ci_…`). Rows of different rounds have wider ones,
     # for another session (`later_…`), and those after a correction for the machine's speed (`anchored_…`). A row
     # without an interval is neither faster nor slower.
@@ -99,8 +104,9 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
 def _intervals(row: Row) -> Iterable[tuple[Any, float, float, float]]:
     """Yield (group, low, middle, high) for each 95 % interval of a row's median, in ns.
 
-    The intervals of two rows can be compared only if their groups are equal. A group has what the rows must agree in,
-    such as the program and the rounds. Nothing is yielded if too many of the row's blocks waited for a CPU."""
+    The intervals of two rows can be compared only if their groups are equal. A group is a tuple of the values in which
+    two rows must agree, such as the program and the rounds. If too many of the row's blocks (benchmark processes)
+    waited for a CPU, nothing is yielded."""
     # If too many blocks waited for a CPU, the blocks may agree on a wrong time.
     if disturbed(row.get("disturbed_blocks") or 0, len(row.get("blocks_ns") or ())):
         return

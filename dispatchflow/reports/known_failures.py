@@ -1,4 +1,4 @@
-"""Write entries of known failures, as TOML, for cases that fail now (docs/known-failures.md)."""
+"""Write TOML entries that declare failing cases as known failures (docs/known-failures.md)."""
 
 from __future__ import annotations
 
@@ -18,28 +18,33 @@ if TYPE_CHECKING:
     from dispatchflow.engine.state import CaseState
 
 HEAD = "# Written by `doit known write=`"
-"""The first words of a file that `doit known write=` may replace."""
+"""The beginning of each file that `doit known write=` writes.
+
+The command replaces only files that begin with this text."""
 
 _REGRESSION = re.compile(r"regression: passed with \S+; ")
 _REASON_LENGTH = 200
 
 _Kind = tuple[str, str, str]
-"""The words of an entry that its cases share: toolchain, stage and message."""
+"""A kind of failure: the fields `toolchain`, `stage` and `message` of an entry.
+
+One entry describes all cases that fail in the same way."""
 
 
 def entries(
     failed: Sequence[CaseState], toolchain: str, old: Sequence[KnownFailure], selected: Sequence[CaseState]
 ) -> tuple[str, int]:
-    """Return a pair: a TOML text with an entry for each kind of failure, and a number of cases.
+    """Return TOML text with one entry for each kind of failure, and the number of kept cases.
 
-    The number counts the cases of `old` that stay in the text because they were not tried again. An entry covers the
-    release `toolchain` and later ones. If `toolchain` is a date or another text, an entry covers all releases.
+    A kept case is a case of an `old` entry that was not tried again, so that it stays in the text. An entry covers the
+    release `toolchain` and all later releases. If `toolchain` is not a release number, but a date or other text, an
+    entry covers all releases.
 
     Args:
-        failed: the cases to write entries for.
+        failed: the states of the failed cases for which entries are written.
         toolchain: the release with which the cases failed, such as `3.12.0`.
-        old: the entries of the file that the text replaces. A case that was not tried again keeps its entry.
-        selected: all selected cases.
+        old: the entries in the file that the returned text will replace.
+        selected: the states of all selected cases, including those that did not fail.
     """
     # Older releases are not covered: if a case passed with a covered release, its failure is reported as a regression.
     bounds = _bounds(toolchain)
@@ -81,7 +86,9 @@ def _entry(common: _Kind, names: Iterable[str], reason: str) -> Iterator[str]:
 
 
 def _bounds(toolchain: str) -> str:
-    """Return bounds such as `>=3.12.0`; an empty text if `toolchain` is not a release number."""
+    """Return an entry's bounds on the compiler's release, such as `>=3.12.0`.
+
+    Returns an empty text if `toolchain` is not a release number."""
     named = version_of(toolchain)
     return f">={'.'.join(map(str, named))}" if (2,) < named < (999,) else ""
 
@@ -100,12 +107,13 @@ def _tried(chain: CaseState | None, stage: str) -> bool:
 
 
 def old_entries(text: str, path: PurePath) -> list[KnownFailure]:
-    """Return the entries in `text`, the content of a file that `doit known write=` wrote.
+    """Return the known failures that are described in a file that `doit known write=` wrote.
 
-    `path` is only named in messages.
+    `text` is the content of the file. `path` is used only in error messages.
 
     Raises:
-        SpecError: the text has something else, which would be lost if the file were written again.
+        SpecError: the text has content that the command did not write. This content would be lost if the command wrote
+            the file again.
     """
     other = f"write={path} has something else in it"
     if not text.startswith(HEAD):
@@ -122,9 +130,9 @@ def old_entries(text: str, path: PurePath) -> list[KnownFailure]:
 
 
 def pattern(reason: str) -> str:
-    """Return a regular expression that matches `reason` and the same error with other values or numbers.
+    """Return a regular expression that matches `reason`, and the same error with other values or numbers.
 
-    The expression ends before the first SSA value if the text before identifies the error."""
+    If the text before the first SSA value or type is long enough to identify the error, the expression ends there."""
     text = naming(reason)
     parts = ([_escaped(each) for each in NUMBER.split(part)] for part in VALUE.split(text))
     return COUNTED.sub(r"\1s?\2 (is|are) wrong", ".*".join(r"[-+.,\w]+".join(part) for part in parts))
@@ -135,7 +143,7 @@ def _escaped(text: str) -> str:
 
 
 def _exact(name: str) -> str:
-    """Return a glob pattern that matches only this name."""
+    """Return a glob pattern that matches only the text `name`."""
     return re.sub(r"([*?\[])", r"[\1]", name)
 
 

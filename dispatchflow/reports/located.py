@@ -12,9 +12,10 @@ from dispatchflow.reports.table import aligned
 
 
 def report(found: Located, extract: Sequence[str]) -> str:
-    """Return a text: the conclusion, the first wrong site, and a table of all sites.
+    """Return the report on a case: a conclusion, details of the first wrong site, and a table of sites.
 
-    `extract` has the arguments of `doit extract` for the same case, without `sites=` and `out=`."""
+    The details include a `doit extract` command for the wrong site. `extract` has the arguments of this command, except
+    `sites=` and `out=`."""
     return "\n".join(_lines(found, extract))
 
 
@@ -61,7 +62,7 @@ def _first(found: Located, check: SiteCheck, extract: Sequence[str]) -> Iterator
 
 
 def bundle_name(number: int) -> str:
-    """Return the folder that the printed `doit extract` command writes for a site."""
+    """Return the name of the folder into which the `doit extract` command of the report writes a site."""
     return f"site{number}"
 
 

@@ -1,4 +1,4 @@
-"""Explain noisy rows by the recorded conditions of the machine."""
+"""Explain noisy rows by the recorded conditions of the machine, such as its load average."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ _TICKS_PER_S = 100  # USER_HZ, the unit of /proc/stat
 _STOLEN_TICKS = 10
 _SLOWER, _APART = 1.03, 0.03
 _OTHERS = 1.0
-"""The excess of the load average over the number of threads that is still normal.
+"""A load average may exceed a case's number of threads by this value and still count as normal.
 
-Compiles of this run cause some load."""
+The compiles of the same run cause some load."""
 
 
 def conditions(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return one line that explains noisy rows of this run; None if nothing explains them."""
+    """Return one line with the conditions of the machine that may explain why `rows` are noisy.
+
+    Returns None if no condition was unusual. `rows` are the noisy rows of this run."""
     found = list(_conditions(rows))
     return f"during these measurements: {'; '.join(found)}" if found else None
 

@@ -55,7 +55,7 @@ def _section(cls: type[Operation]) -> Iterator[str]:
 
 
 def _shape(cls: type[Operation], index: int) -> str:
-    """Return an operand's shape as names of dims, such as `mxk`."""
+    """Return the shape of an operation's operand number `index` as names of dimensions, such as `mxk`."""
     # Each dim has a unique size, so that a size in the operand's type identifies a dim.
     sizes = {101 + 2 * i: dim for i, dim in enumerate(cls.dims)}
     shape = cls.make(list(sizes)).operands()[index].type.shape
@@ -70,7 +70,9 @@ def _verified(cls: type[Operation]) -> str:
 
 
 def _providers(cls: type[Operation]) -> str:
-    """Return the providers of an operation, each with the reasons why it does not compute some variants."""
+    """Return a text that names the providers (IREE and libraries) that can compute an operation.
+
+    If a library cannot compute some variants of the operation, the reasons follow its name in parentheses."""
     found = [IREE]
     for library in LIBRARIES.values():
         if library.computes is not Kind.OPERATIONS:
@@ -83,9 +85,10 @@ def _providers(cls: type[Operation]) -> str:
 
 
 def _variants(cls: type[Operation]) -> Iterator[Operation]:
-    """Yield an operation with each signature, and with each value of each option.
+    """Yield variants of an operation: each combination of element types, with each value of each option.
 
-    Only one option at a time has a value other than its default. Options that are ranges of integers are left out."""
+    At most one option at a time has a value other than its default. An option whose values are a range of integers
+    always has its default."""
     for word in cls.signatures:
         for name, option in {"": None, **cls.options}.items():
             for value in () if option is None or isinstance(option.values, range) else option.values:

@@ -1,4 +1,4 @@
-"""Show the modules after the compiler's phases, their differences, and the times of passes."""
+"""Format the modules after the compiler's phases, their differences, and the times of passes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ _CONTEXT = 3
 
 
 def listing(sizes: Mapping[Phase, int], paths: Mapping[Phase, str]) -> str:
-    """Return a table of phases: number, name, size and file."""
+    """Return a table of the compiler's phases: number, name, and the size and path of the dumped module."""
     lines = [["phase", "", "size", "file"]]
     lines += [[str(phase.number), phase.name, units.size(size), paths[phase]] for phase, size in sizes.items()]
     return aligned(lines, (True, False, True, False))
 
 
 def comparison(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequence[str]]) -> str:
-    """Return a table that shows after which phases the modules of two cases differ."""
+    """Return a table that shows after which phases the modules of two cases differ.
+
+    `one` and `other` map each phase of a case to the lines of the module after this phase."""
     lines = [["phase", "", "", "lines", "with"]]
     others = {phase.name: text for phase, text in other.items()}
     for phase, text in one.items():
@@ -38,13 +40,17 @@ def comparison(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequenc
 
 
 def first(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequence[str]]) -> Phase | None:
-    """Return the first phase after which two cases' modules differ; None if they never differ."""
+    """Return the first phase after which the modules of two cases differ; None if they never differ.
+
+    `one` and `other` map each phase of a case to the lines of the module after this phase."""
     others = {phase.name: text for phase, text in other.items()}
     return next((phase for phase, text in one.items() if others.get(phase.name) != text), None)
 
 
 def difference(one: Sequence[str], other: Sequence[str], names: tuple[str, str]) -> str:
-    """Return the unified diff of two modules, with long lines cut; no text if the modules are equal."""
+    """Return the unified diff of two modules, in which long lines are cut.
+
+    Returns an empty text if the modules are equal. `names` are the names of the modules in the diff."""
     return "\n".join(_cut(line) for line in _unified(one, other, names))
 
 
@@ -69,7 +75,7 @@ def _cut(line: str) -> str:
 
 
 def slowest(times: Sequence[PassTime]) -> str:
-    """Return a table of the ten slowest passes."""
+    """Return a table of the ten slowest compiler passes. `times` begins with the slowest pass."""
     lines = [["pass", "time", "share", "executions"]]
     lines += [
         [each.name, units.seconds(each.duration_s), f"{each.share:.1%}", f"{each.executions:,}"]

@@ -1,4 +1,4 @@
-"""Compare the time of each row with the time of the fastest provider."""
+"""Compare each row's time with the time of the fastest provider (IREE, or a library such as numpy)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ COLUMN = "percent_of_best_provider"
 
 
 def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return each row with an additional cell `COLUMN`.
+    """Return each row with one more cell, in the column `percent_of_best_provider`.
 
-    The cell is the fastest comparable time in percent of the row's time: 100 for the fastest row, and 50 for a row that
-    takes twice as long. The cell is None if the row is not correct, or if no other provider has a comparable row."""
+    The cell is the shortest time of all comparable rows in percent of the row's own time: 100 for the fastest row, and
+    50 for a row that takes twice as long. The cell is None if the row's result is not correct, or if no other provider
+    has a comparable row."""
     shown = list(rows)
     fastest: dict[tuple[Any, ...], dict[tuple[Any, ...], Row]] = {}
     for row in filter(_has_rounds, shown):
@@ -37,10 +38,11 @@ def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def notes(shown: Iterable[Row], rows: Iterable[Row]) -> list[str]:
-    """Return one line per reason why the cell `COLUMN` is empty in the rows `shown`.
+    """Return one line for each reason why rows in `shown` have no value in `percent_of_best_provider`.
 
-    A row is explained only if another provider has a correct row with the same `place`. `rows` are all rows that were
-    compared."""
+    A row is explained only if its result is correct, and if another provider has a correct row with the same shape,
+    target, threads, protocol, host and cache. `rows` are all rows of the comparison, including those that are not
+    shown."""
     others: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in filter(right, rows):
         others.setdefault(place(row), {})[provider(row)] = row
@@ -54,9 +56,9 @@ def notes(shown: Iterable[Row], rows: Iterable[Row]) -> list[str]:
 
 
 def empty(column: str, reasons: Mapping[str, Sequence[Row]]) -> list[str]:
-    """Return one line per reason why cells in `column` are empty.
+    """Return one line for each reason why cells in `column` are empty.
 
-    `reasons` is reason → rows."""
+    `reasons` maps each reason to the rows whose cell is empty for this reason."""
     return [
         f"{column} is empty: {why} ({units.count(len(rows), 'row')}, such as {rows[0]['case']})"
         for why, rows in reasons.items()

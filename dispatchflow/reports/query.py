@@ -17,7 +17,7 @@ from dispatchflow.results import parquet
 from dispatchflow.stages import STAGES
 
 _BETWEEN_SESSIONS = {"median_ns": ("anchored_median_ns", "anchored_low_ns", "anchored_high_ns", "session_factor")}
-"""Column → columns that follow this column in a table with rows of several sessions."""
+"""A column → the columns that are inserted after it if the table has rows of several sessions (runs)."""
 
 _OUTDATED = "(outdated)"
 
@@ -42,11 +42,13 @@ _REPORT_COLUMNS = (
 def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastest: bool) -> str:
     """Return the text of `doit report`, or of `doit best` if `fastest` is true.
 
-    `folder` has the Parquet files. `values` are the command line's variables. `words` are patterns of cases' names.
+    `folder` has the Parquet files. `values` are the variables of the command line, such as `sort` and `top`. `words`
+    are patterns for the names of cases; without a pattern, the rows of all cases match.
 
     Raises:
         SpecError: a column is unknown.
-        NothingMatched: no row matches, or for `doit best` no matching row is correct.
+        NothingMatched: no row matches; or a pattern or tag, used alone, matches no row; or, for `doit best`, no
+            matching row is correct.
         StoreError: a Parquet file cannot be read.
     """
     rows: Sequence[Mapping[str, Any]] = _read(folder)
@@ -94,9 +96,9 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
 
 
 def formatted(rows: Sequence[Mapping[str, Any]], values: Mapping[str, Any], known: Sequence[str]) -> str:
-    """Sort and format rows as the command line's variables `values` request; return the text.
+    """Return rows as text, sorted and formatted as the command line's variables in `values` request.
 
-    Without the variable `columns`, all `known` columns are shown.
+    `known` has the names of all columns, which are shown if the variable `columns` is not given.
 
     Raises:
         SpecError: a column is unknown.
@@ -113,9 +115,10 @@ def _marked(row: Mapping[str, Any]) -> Mapping[str, Any]:
 def _no_rows(
     rows: Sequence[Mapping[str, Any]], folder: Path, words: Sequence[str], tags: Sequence[str]
 ) -> NothingMatched:
-    """Return the error for a selection without rows.
+    """Return the error for a selection (patterns and tags) that matches no row.
 
-    `words` and `tags` are the patterns and tags that match no row even if each is used alone."""
+    `rows` are all rows in `folder`. `words` and `tags` are the patterns and tags that match no row even if each is used
+    alone."""
     if not rows:
         return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
     names = sorted({row["case"] for row in rows})
@@ -129,7 +132,7 @@ def _no_rows(
 
 
 def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
-    """Return the error of `doit best` if no selected row has a correct result and a credible time."""
+    """Return the error of `doit best` if none of `rows` has a correct result and a credible time."""
     states = Counter(f"{row['status']} ({row['verification']})" for row in rows)
     facts: dict[str, object] = {"rows": ", ".join(f"{count} {state}" for state, count in states.most_common())}
     reason = rows[0]["verification"] if believed(rows[0]) else rows[0]["reason"]
@@ -169,7 +172,9 @@ def _check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
 
 
 def _sorted(rows: Sequence[Mapping[str, Any]], by: str | None) -> list[Mapping[str, Any]]:
-    """Return rows sorted by the column `by`, descending for `-column`. Rows without a value are last."""
+    """Return rows sorted by the column `by`, in descending order if `by` begins with `-`.
+
+    Rows without a value in this column are last. If `by` is None, the order stays."""
     if by is None:
         return list(rows)
     column = by.lstrip("-")
@@ -180,7 +185,7 @@ def _sorted(rows: Sequence[Mapping[str, Any]], by: str | None) -> list[Mapping[s
 
 
 def _top(rows: Sequence[Mapping[str, Any]], count: int | None) -> list[Mapping[str, Any]]:
-    """Return the first `count` rows of each operation."""
+    """Return the first `count` rows of each operation, or all rows if `count` is None."""
     seen: Counter[str] = Counter()
     kept = []
     for row in rows:

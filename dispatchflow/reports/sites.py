@@ -1,4 +1,4 @@
-"""Format the sites of a program and their times as rows and as tables, with remarks below."""
+"""Format the sites of a program and their times as rows and as tables, with remarks below the tables."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from dispatchflow.results import site_rows
 from dispatchflow.results.roofline import roofline
 
 Ceilings = tuple[float | None, float | None]
-"""The highest flops per s and bytes per s of this machine. Each is None if it is unknown."""
+"""The machine's highest measured rates: (flops per s, bytes per s). A rate is None if it is unknown."""
 
 COLUMNS = tuple(site_rows.OF_SITE)
-"""The columns of `rows`."""
+"""The columns of the rows that the function `rows` returns."""
 
 
 class Alone(NamedTuple):
-    """The time of one execution of a site by itself, measured in a module extracted from the program."""
+    """The time of one execution of a site, measured by itself in a module extracted from the program."""
 
     case: str
     median_ns: float
     low_ns: float | None
     high_ns: float | None
-    """The upper end of the interval for a comparison with other sessions. None if unknown."""
+    """The upper end of the median's interval for comparison with other runs; None if it is unknown."""
     configuration: str | None = None
-    """The configuration that the compiler applied to the module's only dispatch. None if it has several."""
+    """The configuration that was applied to the module's only dispatch; None if there are several."""
     cold_ns: float | None = None
-    """The median time with inputs that are in no cache. None if it was not measured."""
+    """The median time with inputs that are in no CPU cache. None if this time was not measured."""
 
 
 _HEADER = ["site", "calls", "median", "±", "share", "GFLOP/s", "GB/s", "peak", "kernel", "operations"]
@@ -40,7 +40,7 @@ _RIGHT = [True] * 7 + [False] * 3
 _DEPARTURES = 8
 _DOUBTS = {"data flow": " (by data flow)", "launch": " (by its launch)"}
 PART_COLUMNS = ("case", "part", "sites", "executions", "median_ns", "ci_low_ns", "ci_high_ns", "share")
-"""The columns of `part_rows`."""
+"""The columns of the rows that the function `part_rows` returns."""
 _PART_HEADER, _PART_RIGHT = ["part", "sites", "calls", "median", "±", "share"], [False, False, True, True, True, True]
 
 
@@ -52,15 +52,17 @@ def rows(
     configurations: Mapping[str, str] | None = None,
     alone: Mapping[int, Alone] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return one row for each site, in program order. Sites that cannot be distinguished share a row.
+    """Return one row for each site, in program order.
+
+    Sites that cannot be distinguished in the measurement share a row.
 
     Args:
         case: the name of the case.
-        program: the program, which has the sites.
+        program: the program with the sites.
         times: the times of the sites; None if they were not measured.
         ceilings: site's number → the machine's highest rates for the site's element types.
-        configurations: kernel → the configuration that the compiler applied.
-        alone: site's number → the time of the site by itself.
+        configurations: kernel's name → the configuration that the compiler applied.
+        alone: site's number → the time of the site when it runs alone.
     """
     sites = {site.number: site for site in program.sites}
     timed = {time.sites[0]: time for time in times.sites} if times else {}
@@ -116,7 +118,7 @@ def _times(site: Site, time: SiteTime, ceilings: Ceilings) -> dict[str, Any]:
 
 
 def table(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table with one line for each row of `found`, a result of `rows`."""
+    """Return a table with one line for each row in `found`, the rows that the function `rows` returned."""
     if not found:
         return "no sites: this program launches no dispatch"
     if all(row["alone_ns"] is None for row in found):
@@ -154,9 +156,10 @@ def _half(low: float | None, high: float | None, median: float | None) -> str:
 
 
 def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: int) -> list[dict[str, Any]]:
-    """Return a row for each group of sites, the longest time first.
+    """Return a row with the summed times of each group of sites, the longest time first.
 
-    A group has the sites of one operation, name scope or executable, as `by` says."""
+    The sites of a group have the same source operation, name scope (a prefix such as `blocks.0`) or executable, as `by`
+    says. For name scopes, `depth` is the number of components in the prefix."""
     found = []
     for part in rollup.rolled_up(program, times, by, depth):
         span = part.summary
@@ -167,7 +170,10 @@ def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: i
 
 
 def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
-    """Return a table of the sites' times, summed per operation, name scope or executable, as `by` says."""
+    """Return a table with the summed times of each group of sites, the longest time first.
+
+    The sites of a group have the same source operation, name scope (a prefix such as `blocks.0`) or executable, as `by`
+    says. For name scopes, `depth` is the number of components in the prefix."""
     lines = [
         [
             part.name,
@@ -183,9 +189,11 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 
 
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
-    """Return at most one line: the sites whose time alone differs from their time in the program.
+    """Return a remark on the sites whose time alone differs from their time in the program.
 
-    Two times differ if their intervals do not overlap. The largest differences are named first."""
+    The time alone was measured in a module that was extracted from the program. Two times differ if their intervals do
+    not overlap. The remark is one line, which names the largest differences first. If no times differ, the list is
+    empty."""
     apart: list[tuple[float, str]] = []
     cold_is_known = any(found.cold_ns is not None for found in alone.values())
     for time in times.sites:
@@ -210,7 +218,10 @@ def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
 
 
 def above_ceilings(found: Sequence[Mapping[str, Any]], margin: float) -> list[str]:
-    """Return at most one line: the rows of `found` whose rate is above a ceiling × `margin`."""
+    """Return a remark on the sites whose rate is above `margin` times the machine's highest measured rate.
+
+    The remark is one line, which names the site with the highest rate. The list is empty if there is no such site.
+    `found` has the rows that the function `rows` returned."""
     above = [(row["percent_of_peak"], row["site"]) for row in found if (row["percent_of_peak"] or 0) > 100 * margin]
     if not above:
         return []
@@ -221,7 +232,10 @@ def above_ceilings(found: Sequence[Mapping[str, Any]], margin: float) -> list[st
 
 
 def reconfigured(program: Program, configurations: Mapping[str, str], alone: Mapping[int, Alone]) -> list[str]:
-    """Return a line for each site that, compiled alone, got another configuration than in the program."""
+    """Return one line for each site with different configurations in the program and when compiled alone.
+
+    A configuration is what the compiler applied, such as tile sizes. `configurations` maps the name of a kernel to its
+    configuration in the program."""
     lines = []
     for site in program.sites:
         here, found = configurations.get(site.export), alone.get(site.number)
@@ -232,7 +246,9 @@ def reconfigured(program: Program, configurations: Mapping[str, str], alone: Map
 
 
 def remarks(program: Program, times: ProgramTimes | None, doubt: str | None) -> list[str]:
-    """Return the lines below a table of sites: the parts of a call's time, and what is unknown."""
+    """Return the lines below a table of sites: the parts of a call's time, and what is unknown.
+
+    `doubt` is the reason why the sites have no times; None if they have times."""
     lines = []
     if times is not None:
         split = times.split

@@ -12,7 +12,7 @@ from dispatchflow.reports.table import aligned
 from dispatchflow.store.retention import UNREFERENCED
 
 Tally = Mapping[str, tuple[int, int]]
-"""Kind → (number, bytes)."""
+"""Kind of files → (number of files, their total size in bytes)."""
 
 _MAX_SHOWN = 20
 _MORE = "keep=30, keep=referenced and limit=2GiB remove more; see doit variables"
@@ -21,11 +21,11 @@ _MORE = "keep=30, keep=referenced and limit=2GiB remove more; see doit variables
 def overview(
     objects: Tally, rest: Tally, cases: int, cases_bytes: int, everyones: tuple[Path, int] | None = None
 ) -> str:
-    """Return the table of `doit store`.
+    """Return the text that `doit store` prints: the number and size of the files of each kind.
 
     Args:
-        objects: the store's objects by kind.
-        rest: the other files in the store by kind.
+        objects: kind → number and size of the store's objects (files that are named by their digest).
+        rest: kind → number and size of the other files in the store.
         cases: the number of cases.
         cases_bytes: the total size of objects, records and results.
         everyones: the folder that all projects of the user share, and its size in bytes; None without such a folder.
@@ -49,17 +49,17 @@ def _table(parts: Tally) -> str:
 
 @dataclass
 class Findings:
-    """The findings of a check: numbers of items, and one line in `wrong` for each problem."""
+    """The findings of `doit store check`: how much was checked, and one line in `wrong` for each problem."""
 
     parts: int = 0
-    """The number of Parquet files that were compared with the records."""
+    """The number of Parquet files that were read, to compare them with the records."""
     objects: int = 0
     objects_read: int = 0
     compiles: int = 0
     compiles_again: int = 0
     """The number of compiles that were run again, to compare their outputs."""
     not_again: Counter[str] = field(default_factory=Counter)
-    """Reason → number of compiles that were not run again."""
+    """Reason → number of compiles that were not run again for this reason."""
     wrong: list[str] = field(default_factory=list)
 
 
@@ -85,11 +85,11 @@ def cleaned(
     """Return the report of `doit store clean`.
 
     Args:
-        gone: the removed objects by kind.
+        gone: kind → number and size of the removed objects.
         records: the number of removed records.
         left: (number, bytes) of the objects that stay.
         limit_bytes: the value of `limit=` in bytes; None if it was not given.
-        dry: whether the objects were only counted.
+        dry: whether the removal was only simulated, with `dry=yes`.
         unlimited: whether neither `keep=` nor `limit=` was given.
     """
     stay = f"{units.count(left[0], 'object')}, {units.size(left[1])}, stay"

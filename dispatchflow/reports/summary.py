@@ -44,9 +44,9 @@ _AUXILIARY = ("fill", "pack", "unpack")
 def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[str] = ()) -> str:
     """Return a table with one line per case.
 
-    With more than `MAX_SHOWN` cases, the table has only failures and the fastest correct rows of each shape. `fresh`
-    has the names of the cases that were measured in this run. `stale` has the names of the cases whose new measurement
-    failed in this run."""
+    If there are more than `MAX_SHOWN` cases, the table has only failures and the fastest correct rows of each shape.
+    `fresh` has the names of the cases that were measured in this run. `stale` has the names of the cases that have an
+    earlier measurement, and whose new measurement in this run failed."""
     shown = list(rows)
     note = ""
     if len(rows) > MAX_SHOWN:
@@ -59,7 +59,7 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[
 
 
 def _fastest(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield, for each shape, the correct rows that are not certainly slower than another row."""
+    """Yield, for each shape, the correct rows for which no comparable row is certainly faster."""
     # Shapes are examined as the caller iterates, because `right` reads a row's records and the caller shows only a few.
     shapes: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in filter(believed, rows):
@@ -97,9 +97,9 @@ def verification(row: Mapping[str, Any]) -> str:
 
 
 def half(row: Mapping[str, Any], lowest: str, highest: str) -> str:
-    """Return half of an interval's width in percent of the median.
+    """Return half of the width of an interval around the median, in percent of the median.
 
-    `lowest` and `highest` are the columns of the interval's ends."""
+    `lowest` and `highest` are the names of the columns with the interval's ends."""
     low, high = row.get(lowest), row.get(highest)
     if low is None or high is None:
         return ""
@@ -108,15 +108,15 @@ def half(row: Mapping[str, Any], lowest: str, highest: str) -> str:
 
 
 def peak(row: Mapping[str, Any]) -> str:
-    """Return the rate in percent of the ceiling that limits the case, such as `71% compute`."""
+    """Return a case's rate in percent of the machine's highest, and the case's limit: `71% compute`."""
     part = row.get("percent_of_peak")
     return "" if part is None else f"{part:.0f}% {row['bound']}"
 
 
 def applied(text: str | None) -> str:
-    """Shorten an applied configuration to the main op's tiles: `matmul 64x64 vector 4x16 k 4`.
+    """Return the main op and its tile sizes from an applied configuration: `matmul 64x64 vector 4x16 k 4`.
 
-    Without tiles, the result is the name of the pipeline."""
+    If the configuration has no tile sizes, the result is the name of its pipeline."""
     found = list(_configured(text or ""))
     working = [op for op in found if op[0] not in _AUXILIARY] or found
     # The op with the most loops is the main op: a copy that pads, or an op that finishes a sum, has fewer. If two ops
@@ -127,7 +127,7 @@ def applied(text: str | None) -> str:
 
 
 def _configured(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each configured op with its tile sizes: (op, {tiling level: sizes as text})."""
+    """Yield (op, {tiling level: sizes as text}) for each op in the text of an applied configuration."""
     for match in re.finditer(r"(?<!\S)(\w+)<", text):
         entries = split(text[match.end() : closing(text, match.end() - 1)])
         yield match[1], {name: value for name, _, value in (entry.strip().partition(" = ") for entry in entries)}
@@ -139,7 +139,7 @@ def _loops(levels: Mapping[str, str]) -> int:
 
 
 def _tiles(level: str) -> str:
-    """Return `[64, 64, 0]` as `64x64`, without zeros."""
+    """Return the tile sizes of a level without zeros: `64x64` for `[64, 64, 0]`."""
     lists = (re.findall(r"[1-9]\d*", numbers) for numbers in re.findall(r"\[([^][]*)\]", level))
     return " ".join("x".join(sizes) for sizes in lists if sizes)
 
@@ -184,10 +184,10 @@ def summary(
 ) -> str:
     """Return the lines at the end of a run: what was executed, reused and skipped, and what failed.
 
-    `made` is stage → number of executed actions. `in_vain` is the number of stages that failed in this run. `fresh` are
-    the cases with an executed stage. `broken` are the cases in which a stage raised an unexpected exception. `asked` is
-    case → last requested stage, by default `profile`. `fixed` is case → reason of its known failure, which no longer
-    occurs. `stale` is case → why measuring the case again failed.
+    `made` is stage → number of actions (steps such as a compile) that were executed. `in_vain` is the number of stages
+    that failed in this run. `fresh` has the cases with an executed stage. `broken` has the cases in which a stage
+    raised an unexpected exception. `asked` is case → last requested stage, by default `profile`. `fixed` is case →
+    reason of a known failure that no longer occurs. `stale` is case → why a new measurement of the case failed.
 
     The last line ends in `in `. The caller appends the duration."""
     lines = [f"note: {note}" for note in notes]
@@ -257,9 +257,9 @@ def summary(
 
 
 def _by_reason(what: str, reasons: Mapping[str, str], rest_by: str = ALL) -> Iterator[str]:
-    """Yield one line per kind of reason, the most frequent first, and one line for the rest.
+    """Yield one line for each of the most frequent kinds of reasons, and one line for all others.
 
-    `what` begins each line. `reasons` is case → reason."""
+    `what` begins each line. `reasons` is case → reason. `rest_by` says how to see the others."""
     first: dict[str, tuple[str, str]] = {}
     for name, reason in reasons.items():
         first.setdefault(_kind(reason), (name, reason))
@@ -272,7 +272,7 @@ def _by_reason(what: str, reasons: Mapping[str, str], rest_by: str = ALL) -> Ite
 
 
 VALUE = re.compile(r"%[\w$.#:-]+(?: = )?|<[^<>]*(?:<[^<>]*>[^<>]*)*>|(?<=\")\(.*?(?:\)|…|$)")
-"""The parts of an MLIR diagnostic that depend on the program, such as SSA values."""
+"""The parts of an MLIR diagnostic that depend on the program, such as SSA values and types."""
 
 
 def _kind(reason: str) -> str:
@@ -281,13 +281,13 @@ def _kind(reason: str) -> str:
 
 
 def _only_run(row: Mapping[str, Any]) -> bool:
-    """Return whether a module ran, but there was nothing to compare its results with."""
+    """Return whether a user's module ran, but there was nothing to compare its results with."""
     ran = row.get("operation") == "module" and row["status"] not in ("failed", "known failure", "no device")
     return ran and row["verification"] == "not compared"
 
 
 def _doubted(row: Mapping[str, Any]) -> bool:
-    """Return whether the summary must show the reason of a verdict, because the verdict alone may mislead."""
+    """Return whether the summary must explain the verdict of a row, because the verdict alone may mislead."""
     if row["status"] in ("failed", "no device"):
         return False
     return row["verification"] == "mistrusted" or bool(re.search("stateful: |not deterministic: ", row["reason"] or ""))

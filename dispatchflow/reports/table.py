@@ -22,7 +22,9 @@ def text(columns: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Return a table with columns as wide as their widest cells. `right` marks right-aligned columns."""
+    """Return a table with columns as wide as their widest cells.
+
+    `right` says for each column whether its cells are aligned to the right."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(right))]
     padded = (
         "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)).rstrip()
@@ -38,7 +40,7 @@ def markdown(columns: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def comma_separated(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return CSV with Unix line ends. Lists are JSON, and absent values are empty."""
+    """Return CSV with Unix line ends. Lists are written as JSON, and absent values as empty cells."""
     lines = []
     for cells in (columns, *([_plain(row.get(column)) for column in columns] for row in rows)):
         stream = io.StringIO()
@@ -75,7 +77,9 @@ def _cells(columns: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
 
 
 def _shown(value: Any, large: str) -> str:
-    """Return a value as a cell. `large` is the format of numbers from 1000 on."""
+    """Return the text of a value in a table.
+
+    `large` is the format of floats whose absolute value is 1000 or more."""
     if value is None:
         return ""
     if isinstance(value, float):

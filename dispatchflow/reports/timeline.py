@@ -1,4 +1,6 @@
-"""Write the events of calls as a trace in Chrome's JSON format, which ui.perfetto.dev opens."""
+"""Format the events of a program's calls as a trace in Chrome's JSON format.
+
+The events are dispatches and operations of the runtime's queue. The site ui.perfetto.dev displays such traces."""
 
 from __future__ import annotations
 
@@ -13,19 +15,21 @@ from dispatchflow.models.site import Program
 from dispatchflow.models.site_times import Calls
 
 _QUEUE, _DISPATCHES = 1, 1001
-"""The first track of queue operations, and that of dispatches. Viewers sort tracks by number."""
+"""The numbers of the first track for queue operations, and of the first track for dispatches.
+
+Viewers sort tracks by number."""
 
 _Slice = tuple[Span, str, dict[str, Any]]
-"""(span, name, arguments) of an event."""
+"""An event: (its start and end in ns, its name, the arguments that a viewer shows)."""
 
 
 def trace(title: str, program: Program, calls: Calls) -> str:
-    """Return the operations of the runtime's queue and the dispatches as a trace.
+    """Return a trace, as JSON, of the runtime's queue operations and the dispatches in measured calls.
 
     Args:
         title: the name of the case.
-        program: the program, whose sites name the dispatches.
-        calls: the events; the trace begins with the earliest.
+        program: the program with the sites. Each dispatch is named after its site.
+        calls: the events of the calls. Times in the trace count from the earliest event.
     """
     spans = spans_of([launch for _, launch in calls.launches], calls.operations)
     queue: list[_Slice] = [
@@ -51,7 +55,9 @@ def trace(title: str, program: Program, calls: Calls) -> str:
 
 
 def _name(program: Program, group: Group) -> str:
-    """Return `3 conv1, relu1`: a site and its source operations, or the kernel if there are none."""
+    """Return the name of a dispatch: its site's number and source operations, such as `3 conv1, relu1`.
+
+    If the site has no known source operation, the name has the kernel instead."""
     named = {operation.number: operation for operation in program.operations}
     sites = [site for site in program.sites if site.number in group]
     found = dict.fromkeys(rollup.operation_name(named[each.operation]) for site in sites for each in site.origins)
@@ -63,7 +69,10 @@ def _label(kind: str, name: str, track: int) -> dict[str, Any]:
 
 
 def _tracks(name: str, first: int, slices: Iterable[_Slice], begin: int) -> Iterator[dict[str, Any]]:
-    """Yield the trace events of `slices`. Slices of one track never overlap."""
+    """Yield the trace events of `slices`.
+
+    Events that overlap are put on different tracks. `name` and `first` are the name and number of the first track.
+    `begin` is the time in ns at which the trace begins."""
     ends: list[int] = []
     for (start, end), text, arguments in sorted(slices, key=lambda each: each[0]):
         free = next((place for place, until in enumerate(ends) if until <= start), None)

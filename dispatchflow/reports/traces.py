@@ -1,4 +1,4 @@
-"""Format the zones of a trace by Tracy as rows and as a table.
+"""Format the zones of a Tracy trace as rows and as a table.
 
 A zone is a named part of the program with its times, such as a dispatch or a function of the runtime."""
 
@@ -15,16 +15,17 @@ from dispatchflow.models.site import Program
 from dispatchflow.reports.table import Row, aligned
 
 COLUMNS = ("zone", "count", "total_ns", "median_ns", "file", "line", "sites", "operations")
-"""The columns of `rows`."""
+"""The columns of the rows that the function `rows` returns."""
 
 _DISPATCH = re.compile(r"_dispatch_\d+")
-"""A text in the names that the compiler gives to kernels."""
+"""A pattern that is found in the names that the compiler gives to kernels."""
 
 
 def rows(trace: Trace, program: Program | None, places: Mapping[str, tuple[str, int]]) -> list[dict[str, Any]]:
-    """Return a row for each zone, the dispatches first.
+    """Return one row for each zone of a trace, the dispatches first.
 
-    `program` is None if the sites are unknown. `places` is kernel → file and line, which replace those of the trace."""
+    `program` has the sites of the traced case; None if they are unknown. `places` maps the name of a kernel to a file
+    and line, which are shown instead of the file and line in the trace."""
     # The trace names IREE's code, or a file that the compile did not keep.
     sites = dict[str, list[str]]()
     operations = dict[str, dict[str, None]]()
@@ -50,7 +51,7 @@ def rows(trace: Trace, program: Program | None, places: Mapping[str, tuple[str, 
 
 
 def table(found: Sequence[Row]) -> str:
-    """Return a table with one line for each row of `found`, a result of `rows`."""
+    """Return a table with one line for each row in `found`, the rows that the function `rows` returned."""
     lines = [["zone", "count", "total", "median", "sites", "operations", "source"]]
     lines += [
         [

@@ -1,6 +1,7 @@
 """List the verdicts of cases, such as `right` and `wrong`, as rows, and count them in a table.
 
-Verdicts come from the records, because a case that is not measured has no row in Parquet."""
+Verdicts are read from the store's records, because the Parquet files have rows only for cases that were selected for
+measurement."""
 
 from __future__ import annotations
 
@@ -38,11 +39,11 @@ _DETAIL = re.compile(r"; worst at |: got ")
 NUMBER = re.compile(r"(?<![\w.'@])[-+]?(?:\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?|inf|nan)(?![\w'])")
 
 COUNTED = re.compile(r"\b(element|byte)s?\b(.*?) (?:is|are) wrong\b")
-"""A message about wrong elements, with the words that are singular or plural."""
+"""A pattern for messages about wrong elements or bytes, in which some words are singular or plural."""
 
 
 def verdict(chain: CaseState) -> str:
-    """Return one of `VERDICTS` for a case."""
+    """Return the verdict on a case, which is one of `VERDICTS`, such as `right` or `not compiled`."""
     failed, verified = chain.failure, chain["verify"]
     if failed is not None and failed.stage in ("emit", "compile"):
         return "not compiled"
@@ -57,14 +58,16 @@ def verdict(chain: CaseState) -> str:
 
 
 def reason(chain: CaseState) -> str | None:
-    """Return the reason of a case's verdict in one line; None if there is none."""
+    """Return the reason of a case's verdict in one line; None if the verdict has no reason."""
     failed = chain.failure
     said = failed.why if failed is not None else reason_of(chain, "not measured", None)
     return " ".join(said.split()) if said else None
 
 
 def rows(chains: Sequence[CaseState], toolchain: str, tags: Mapping[Any, Sequence[str]]) -> list[dict[str, Any]]:
-    """Return a row with `COLUMNS` for each case. `toolchain` is the toolchain's version."""
+    """Return one row for each case, with the columns `COLUMNS`.
+
+    `toolchain` is the toolchain's version. `tags` maps each case to its tags."""
     return [
         {
             "case": chain.case.name,
@@ -81,9 +84,9 @@ def rows(chains: Sequence[CaseState], toolchain: str, tags: Mapping[Any, Sequenc
 
 
 def before_last_line(text: str, chains: Sequence[CaseState]) -> str:
-    """Return `text` with a table inserted before its last line: the verdicts on users' modules.
+    """Return `text` with a table of the verdicts on users' modules before its last line.
 
-    The table is inserted only if there are more than `_MANY` modules and not all are right."""
+    The table is inserted only if there are more than `_MANY` modules and not all of them are right."""
     # Cases of operations are not counted, because each verdict would have to be read from its record.
     of_modules = [chain for chain in chains if type(chain.case.operation) is Module]
     if len(of_modules) <= _MANY or not (lines := table(of_modules)):
@@ -93,7 +96,9 @@ def before_last_line(text: str, chains: Sequence[CaseState]) -> str:
 
 
 def table(chains: Sequence[CaseState]) -> str:
-    """Return a table of the verdicts with their most frequent reasons; empty if all cases are right."""
+    """Return a table that counts the cases with each verdict and each of its most frequent reasons.
+
+    Returns an empty text if all cases are right."""
     judged = [(verdict(chain), kind(reason(chain) or ""), chain) for chain in chains]
     if all(word == "right" for word, *_ in judged):
         return ""
@@ -117,14 +122,16 @@ def _lines(judged: Sequence[tuple[str, str, CaseState]]) -> Iterator[list[str]]:
 
 
 def kind(reason: str) -> str:
-    """Return a reason without values, types and numbers, so that failures with one cause have equal texts."""
+    """Return a reason without values and types, and with `N` for each number.
+
+    Failures with the same cause then have equal texts."""
     # A single wrong element has the plural too: `N elements of result N are wrong`.
     text = " ".join(NUMBER.sub("N", VALUE.sub("", naming(reason))).split())
     return COUNTED.sub(r"\1s\2 are wrong", text)
 
 
 def naming(reason: str) -> str:
-    """Return the beginning of `reason` that identifies the error, without details of wrong elements."""
+    """Return the beginning of `reason` that identifies the error, without the details of wrong elements."""
     # The part ends before the first SSA value or type, unless fewer than `_ENOUGH` characters would be left.
     text = _DETAIL.split(reason.partition("\n")[0].rstrip())[0]
     value = VALUE.search(text) or _QUOTED.search(text)

@@ -23,7 +23,9 @@ _log = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
 _PART = re.compile(r"\d{8}T\d{6}Z-\w+(-\d+)?\.parquet")
-"""The file name of a part: the run's name, and a number if the run wrote a part before."""
+"""A pattern for the file name of a part.
+
+The name is the run's name, followed by a number if it is not the run's first part."""
 _END = b"PAR1"
 
 # Column's name → Arrow type. Units are in the names. A null means that the value is unknown or was not determined.
@@ -129,12 +131,14 @@ STATUSES = ("measured", "noisy", "suspect", "failed", "known failure", "not meas
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A kind of rows, such as those of cases. Each table has its own folder of Parquet files."""
+    """A table of rows, such as the rows of cases. Each table has its own folder of Parquet files."""
 
     folder: str
     """The folder of the Parquet files in the store."""
     prefix: str
-    """The text that the records put before the name of a Parquet file."""
+    """The text that the store's records put before the name of a Parquet file.
+
+    The text distinguishes the files of different tables."""
     mark: str
     """The metadata key in each Parquet file whose value is the version of the schema."""
     columns: Mapping[str, str]
@@ -161,9 +165,9 @@ _TAKES: dict[str, type | tuple[type, ...]] = {"string": str, "double": (int, flo
 
 
 def mistyped_columns(row: Mapping[str, Any], of: Table = CASES) -> list[str]:
-    """Return the names of columns in which the row's cell has the wrong type.
+    """Return the names of the columns in which the row's cell has the wrong type.
 
-    No value is converted: a float is the wrong type for an integer."""
+    No value is converted: a float has the wrong type for a column of integers."""
     return [
         name for name, kind in of.columns.items() if (value := row.get(name)) is not None and not _fits(value, kind)
     ]
@@ -182,7 +186,7 @@ def _fits(value: Any, kind: str) -> bool:
 def drop_mistyped_cells(
     rows: Iterable[Mapping[str, Any]], of: Table = CASES
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """Replace cells of the wrong type by None; return the rows, and the columns of the replaced cells."""
+    """Replace each cell of the wrong type by None; return the rows, and the names of the affected columns."""
     # An earlier version may have recorded such a cell, or the operation's file may now declare another type.
     unfit = [(row, mistyped_columns(row, of)) for row in rows]
     columns = sorted({name for _, names in unfit for name in names})
@@ -218,7 +222,7 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]], of: Table = CASES)
 
 
 def is_complete(part: Path) -> bool:
-    """Return whether a Parquet file exists and ends in Parquet's magic bytes, so that nothing is cut off."""
+    """Return whether a Parquet file exists and is not truncated: it ends in Parquet's magic bytes."""
     try:
         with part.open("rb") as stream:
             stream.seek(-len(_END), os.SEEK_END)
@@ -228,9 +232,9 @@ def is_complete(part: Path) -> bool:
 
 
 def table(part: Path, *of: Table) -> pa.Table | None:
-    """Return the rows of a Parquet file; None, with a warning, if dispatchflow did not write the file.
+    """Return the rows of a Parquet file. If dispatchflow did not write the file, warn and return None.
 
-    `of` are the tables to which the file may belong; the default is `CASES`.
+    `of` has the tables to which the file may belong, by default only `CASES`.
 
     Raises:
         OSError: the file cannot be read.
@@ -255,9 +259,10 @@ def table(part: Path, *of: Table) -> pa.Table | None:
 
 
 def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> str | None:
-    """Return the first difference between a Parquet file and its recorded `rows`; None if there is none.
+    """Return a text about the first difference between a Parquet file and the recorded `rows`.
 
-    The file may lack a column that was added to the schema later and is empty in `rows`."""
+    Returns None if there is no difference. `found` is the content of the file. A column that is empty in `rows` may be
+    missing in the file, because it may have been added to the schema later."""
     wanted, names = in_arrow(drop_mistyped_cells(rows, of)[0], of).to_pylist(), set(found.column_names)
     if unknown := sorted(names - set(of.columns)):
         return f"it has an unknown column {unknown[0]!r}"
@@ -274,7 +279,9 @@ def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = C
 
 
 def read(folder: Path, of: Table = CASES) -> list[dict[str, Any]]:
-    """Return the rows of all Parquet files in a folder, oldest first. Cells of missing columns are None.
+    """Return the rows of all Parquet files in a folder, the oldest row first.
+
+    If a file does not have a column, the cells of this column are None.
 
     Raises:
         OSError: a file cannot be read.

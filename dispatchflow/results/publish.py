@@ -1,6 +1,7 @@
 """Build the rows of cases, record them in the store's database, and write them as Parquet.
 
-Rows are recorded before their Parquet file is written. If a run is killed in between, the next run writes the file."""
+Rows are recorded before their Parquet file is written. If a run is killed before the file is written, the next run
+writes the file."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Recorded(Shape):
-    """A row of any table. Rows with the same content have the same `identity`."""
+    """A row of any table. `identity` is a digest, which is equal for rows with the same content."""
 
     @property
     def identity(self) -> str: ...
@@ -54,16 +55,17 @@ def rows_of(
     ceilings: Ceilings,
     noisy_above: Callable[[Case], float],
 ) -> list[Row]:
-    """Return one row for each case, from its current state.
+    """Return one row for each case, computed from the case's current state.
 
     Args:
         chains: the states of the cases.
         toolchain: the toolchain of this run.
-        protocol: the protocol of this run.
+        protocol: the measurement protocol of this run.
         run: the name of this run.
         tags: case → its tags.
         ceilings: the machine's highest rates.
-        noisy_above: returns the limit for the half-width of the median's interval, as a fraction of the median.
+        noisy_above: a function that returns the limit above which a case is noisy. The limit is compared with half of
+            the width of the median's interval, divided by the median.
     """
     around = RowContext(toolchain, platform.node(), machine.cpu().model, protocol.id, run, folder=str(Path.cwd()))
     now = time.time()
@@ -85,17 +87,17 @@ def rows_of(
 
 
 def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> DispatchflowError | None:
-    """Record and write each row that differs from the newest row of its case and protocol.
+    """Record and write each row that differs from the newest recorded row of the same case and protocol.
 
-    Returns an error if cells do not fit their columns. The rows of these cells are left out."""
+    A row is left out if one of its cells does not fit the column's type. In this case an error is returned."""
     return append(store, run, {name_of(row.chain, protocol): row for row in rows}, CASES)
 
 
 def append(store: Store, run: str, named: Mapping[str, Recorded], table: Table) -> DispatchflowError | None:
-    """Append to a table each row that differs from the newest row of the same name.
+    """Add to a table each row that differs from the table's newest row of the same name.
 
-    `named` is name → row. Missing or truncated Parquet files of the table are written again. Returns an error if rows
-    are left out because their cells do not fit the columns."""
+    `named` is name → row. Parquet files of the table that are missing or truncated are written again. A row is left out
+    if one of its cells does not fit the column's type. In this case an error is returned."""
     records = store.records
     published = records.newest_identities(named)
     new = {name: row for name, row in named.items() if published.get(name) != row.identity}
@@ -123,16 +125,16 @@ def append(store: Store, run: str, named: Mapping[str, Recorded], table: Table) 
 
 
 def parts_of(store: Store, table: Table) -> list[str]:
-    """Return the names of a table's Parquet files, according to the records."""
+    """Return the names of the Parquet files that a table has according to the store's records."""
     folder, names = table.prefix.rstrip("/"), map(PurePosixPath, store.records.parts())
     return [name.name for name in names if str(name.parent) == (folder or ".")]
 
 
 def damage(store: Store, part: Path, found: pa.Table, table: Table = CASES) -> str | None:
-    """Return how a Parquet file differs from the records; None if it does not differ.
+    """Return how a Parquet file differs from the store's records; None if it does not differ.
 
-    `part` is the file, and `found` has the rows that were read from it. The digest of the file is compared too: a
-    change that leaves the rows equal can still matter to other programs."""
+    `part` is the file, and `found` has the rows that were read from it. If the rows are equal, the digest of the file
+    is compared too, because other programs may notice a change that leaves the rows equal."""
     if (other := parquet.difference(found, store.records.rows_of(table.prefix + part.name), table)) is not None:
         return other
     written = store.records.remembered(_digest_of_part(table, part.name))
@@ -146,7 +148,7 @@ def _digest_of_part(table: Table, name: str) -> str:
 
 
 def name_of(chain: CaseState, protocol: Protocol) -> str:
-    """Return the name under which the records keep a case's newest row."""
+    """Return the name under which the store's records keep the newest row of a case."""
     # Two projects may share a store, so the name of a module's row has a digest of the file's path.
     program = chain.case.operation
     file = f" {digest_of(str(file_of(program, str(Path.cwd()))).encode())}" if type(program) is Module else ""

@@ -12,16 +12,16 @@ from dispatchflow.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """The flops and traffic of one call, and the highest rates that this machine can reach."""
+    """The flops and memory traffic of one call, and the highest rates that this machine can reach."""
 
     amount_cells: tuple[Any, Any]
     """The values of the row's columns `flops` and `traffic_bytes`."""
     ceilings: tuple[float | None, float | None]
     """The machine's highest rates, in flops per s and bytes per s. Each is None if it is unknown."""
     credible_ns: float
-    """The shortest credible time of a call, in ns. 0 if the highest rates are unknown."""
+    """The shortest credible time of a call, in ns. The value is 0 if the highest rates are unknown."""
     noisy: float = NOISY
-    """The relative half-width of the median's interval above which a measurement is noisy."""
+    """The limit above which the relative half-width of the median's interval counts as noisy."""
 
     @classmethod
     def of(
@@ -34,7 +34,7 @@ class Roofline:
 
     @property
     def amounts(self) -> tuple[int | None, int | None]:
-        """(flops, bytes) of one call. Each is None if it is unknown."""
+        """The flops and the bytes of memory traffic of one call. Each of the two is None if it is unknown."""
         flops, traffic_bytes = map(amounts.valid_amount, self.amount_cells)
         return flops, traffic_bytes
 
@@ -42,10 +42,11 @@ class Roofline:
 def roofline(
     flops: int | None, traffic_bytes: int | None, ceilings: tuple[float | None, float | None], median_ns: float
 ) -> dict[str, Any]:
-    """Return the cells `bound` and `percent_of_peak` of a row. They are None if a needed value is unknown.
+    """Return the cells `bound` and `percent_of_peak` of a row. Both are None if a needed value is unknown.
 
-    `bound` is `compute` or `memory`: the ceiling that limits the call. `percent_of_peak` is the call's rate in percent
-    of this ceiling."""
+    `bound` is what limits the call by the roofline model, `compute` or `memory`. `percent_of_peak` is the call's rate
+    in percent of the machine's highest rate of this kind. `ceilings` are the highest rates, in flops per s and bytes
+    per s."""
     if flops is None or traffic_bytes is None or ceilings[1] is None or (flops and ceilings[0] is None):
         return {"bound": None, "percent_of_peak": None}
     compute_ns = flops / ceilings[0] * 1e9 if ceilings[0] else 0.0

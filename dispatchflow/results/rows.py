@@ -1,4 +1,4 @@
-"""Build the row of a case; `parquet.COLUMNS` lists its columns."""
+"""Build the row of a case. The columns are listed in `parquet.COLUMNS`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RowContext:
     protocol: str
     run: str
     folder: str = ""
-    """The folder to which relative paths of modules refer."""
+    """The folder to which the relative paths of users' modules refer."""
 
 
 _AMOUNTS = ("flops", "traffic_bytes")
@@ -44,7 +44,7 @@ _CONDITIONS = (*_MACHINE, "cpus", "load_1m", "steal_ticks", "disturbed_blocks", 
 
 
 def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowContext, now: float) -> dict[str, Any]:
-    """Return a case's row. Its rates are `bounds.amounts` divided by the median time."""
+    """Return a case's row. Its rates are `bounds.amounts` (flops and bytes) divided by the median time."""
     case, operation = chain.case, chain.case.operation
     compiled, verified, profiled = chain["compile"], chain["verify"], chain["profile"]
     facts = compiled.record.facts if compiled.record else {}
@@ -114,7 +114,7 @@ def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowC
 
 
 def file_of(program: Workload, folder: str) -> str | None:
-    """Return the path of a user's module; None for an operation."""
+    """Return the path of a user's module, joined to `folder` if it is relative; None for an operation."""
     # The path may have bytes that are not UTF-8. They are escaped.
     if not isinstance(program, Module):
         return None
@@ -128,7 +128,9 @@ def _data_digest(chain: CaseState) -> str | None:
 
 
 def _verified_with(verdict: Mapping[str, Any], toolchain: Toolchain) -> str | None:
-    """Return the version of the runtime or library that ran the verified call; None if unknown."""
+    """Return the version of the runtime or library that a case was verified with; None if it is unknown.
+
+    `verdict` has the recorded facts of the verification."""
     known: str | None = verdict.get("runtime")
     mine = verdict.get("runtime_digest") == toolchain.runtime_digest
     return known or (toolchain.runtime_version if mine else None)
@@ -159,7 +161,7 @@ _KNOWN: dict[str, Callable[[CaseState], Any]] = {
 
 
 class Row(Mapping[str, Any]):
-    """A case's row. Cells are computed when they are first read."""
+    """A case's row. Its cells are computed when they are first read."""
 
     __slots__ = ("_bounds", "_cells", "_identity", "_make", "chain", "status")
 
@@ -173,7 +175,9 @@ class Row(Mapping[str, Any]):
 
     @property
     def identity(self) -> str:
-        """The digest of what the row is computed from. A row is written only if this digest is new."""
+        """A digest of everything that the row is computed from.
+
+        A row is written only if its digest differs from the digest of the case's newest row."""
         if self._identity is None:
             measured = self.chain["profile"].measurement
             words = [self.chain.case.name, self.status, str(measured.id) if measured else "-"]
@@ -245,7 +249,7 @@ def _times(chain: CaseState, row: Mapping[str, Any], bounds: Roofline) -> dict[s
 
 
 def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the cells about the noise within a session and between sessions."""
+    """Return the cells about the noise within a session (one run's measurements) and between sessions."""
     within = times.log_half_width
     if within is None or recorded is None:
         return {"within_session": times.half_width}
@@ -280,7 +284,7 @@ def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str
 def dispatches(chain: CaseState) -> list[tuple[str, str, float | None]]:
     """Return (name, applied configuration, median in ns) of each dispatch, in the compiler's order.
 
-    A dispatch's time is the sum of its executions in one call. The median is None if there are no times."""
+    A dispatch's time is the sum of its executions in one call. The median is None if the dispatch has no times."""
     compiled, found = chain["compile"].record, measured(chain)
     times = found.conditions.get("dispatches_ns", {}) if found else {}
     return [

@@ -59,7 +59,7 @@ OF_SITE = {
     "configuration": Column("string", "", "what the compiler applied to its executable"),
     "untimed": Column("string", "", "why it has no time: `at load`, or `not launched` in the profiled calls"),
 }
-"""The columns about a site: name → type, unit and meaning."""
+"""The columns about a site: the name of each column → its type, unit and meaning."""
 
 _OF_CASE = {
     "code_digest": Column("string", "", "as in the case's row"),
@@ -78,7 +78,7 @@ _OF_CASE = {
 """The columns about the site's case and run."""
 
 COLUMNS = {**OF_SITE, **_OF_CASE}
-"""All columns of a row, in order."""
+"""All columns of a site's row, in order."""
 
 SITE_ROWS = Table(
     "sites", "sites/", "dispatchflow.sites.schema_version", {name: column.type for name, column in COLUMNS.items()}
@@ -86,7 +86,7 @@ SITE_ROWS = Table(
 """The table of sites' rows."""
 
 _LATER = frozenset({"alone_ns", "bound", "percent_of_peak", "run_id", "recorded_at"})
-"""Columns that are ignored when a row is compared with the newest row of its site."""
+"""The columns that are ignored when a row is compared with the newest row of its site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,9 @@ class SiteRow:
 
     @property
     def identity(self) -> str:
-        """The digest of the row's cells except those in `_LATER`. A row is written only if this digest is new."""
+        """A digest of the row's cells, except the cells in the columns `_LATER`.
+
+        A row is written only if its digest differs from the digest of the site's newest row."""
         found = {name: value for name, value in self.cells.items() if name not in _LATER}
         return digest_of(json.dumps(["site", found], sort_keys=True).encode())
 
@@ -111,14 +113,16 @@ def recorded(
     run: str,
     now: float,
 ) -> dict[str, SiteRow]:
-    """Return the rows of a case's sites by name: `site 3 `, followed by the argument `name`.
+    """Return name → row for each site of a case.
+
+    The name for site 3 is `site 3 NAME`, where NAME is the argument `name`.
 
     Args:
         chain: the case's state.
         rows: the cells of each site, from `reports.sites.rows`.
-        name: the name of the case's row in the records, from `publish.name_of`.
+        name: the name of the case's row in the store's records, from `publish.name_of`.
         version: the version of the toolchain.
-        protocol: the id of the protocol.
+        protocol: the id of the measurement protocol.
         run: the name of this run.
         now: the present time, in seconds since 1970.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def standing(chain: CaseState, bounds: Roofline) -> str:
-    """Return the row's status, such as `measured`.
+    """Return the status for a case's row, such as `measured`.
 
     The status is `suspect` if the median is too short to be credible."""
     if chain.failure is not None:
@@ -34,10 +34,10 @@ def standing(chain: CaseState, bounds: Roofline) -> str:
 
 
 def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
-    """Return the text of a row's column `reason`; None if there is nothing to explain.
+    """Return the text for the column `reason` of a case's row; None if there is nothing to explain.
 
-    The text joins the argument `reason`, which explains `status`, with remarks on the verdict, measurement and module.
-    """
+    The text is the argument `reason`, which explains `status`, together with remarks on the verdict, the measurement
+    and the module."""
     verified, profiled = chain["verify"], chain["profile"]
     unsure = verified.state == "absent" or (verified.state == "off" and verification_of(chain) == "different")
     if reason is None and unsure:
@@ -58,7 +58,8 @@ def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
 def stores(facts: Mapping[str, Any]) -> str | None:
     """Return a remark if a module stores to globals; None if it does not.
 
-    The remark says that calls may differ, because a call may read what an earlier call stored."""
+    The remark warns that calls may differ, because a call may read what an earlier call stored. `facts` are the
+    recorded facts of the module's stage `emit`."""
     found = facts.get("stored")
     return f"stateful: it stores to @{', @'.join(found)}, so calls may differ" if found else None
 
@@ -71,7 +72,7 @@ def verification_of(chain: CaseState) -> str:
 
 
 def verification_version_of(chain: CaseState) -> int | None:
-    """Return the version of the verification that gave the verdict; None if there is no verdict."""
+    """Return the version of the verification that gave a case's verdict; None if there is no verdict."""
     return VERIFICATION if chain["verify"].record else None
 
 

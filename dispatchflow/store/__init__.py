@@ -1,4 +1,3 @@
-"""The store keeps objects, records of executed actions, and locks.
+"""The store keeps objects, locks, and records of executed actions (steps such as a compile).
 
-An object is a file that is named by the digest of its content.
-"""
+An object is a file that is named by the digest of its content."""

@@ -19,7 +19,7 @@ from dispatchflow.errors import DiskFull, StoreError
 from dispatchflow.store import disk
 
 _PATIENCE_S = 60.0
-"""The longest wait for another process's transaction. Transactions take milliseconds."""
+"""The longest wait for another process's transaction. A transaction takes only milliseconds."""
 _ANEW = (
     "Move the file away to start with empty records; the Parquet parts in results/ stay readable. "
     "`sqlite3 records.sqlite .dump` prints what can still be read."
@@ -32,7 +32,9 @@ def _is_fault(error: BaseException) -> bool:
 
 
 _LONGEST = 500
-"""The longest path in bytes. SQLite's limit is 512, including the ending `-journal` or `-wal`."""
+"""The longest path of a database, in bytes.
+
+SQLite's limit is 512 bytes, including the ending `-journal` or `-wal`."""
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
@@ -104,10 +106,12 @@ class Database:
                 self._db.execute(f"pragma user_version = {version}")
 
     def _begin(self) -> None:
-        """Add the first rows of a new database, in the transaction that creates the tables."""
+        """Add the first rows of a new database. Subclasses override this method.
+
+        The method is called in the transaction that creates the tables."""
 
     def close(self) -> None:
-        """Close the connection. Committed data is safe without this call."""
+        """Close the connection. Committed data is safe even if this method is not called."""
         with self._lock, suppress(sqlite3.Error):
             self._db.close()
 

@@ -1,4 +1,4 @@
-"""Detect a full disk, and create the errors for files that cannot be written."""
+"""Detect a full disk, and create the errors to raise for files that cannot be written."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _HINTS = {
     errno.EIO: "The disk failed: see the system's log (`dmesg`).",
     errno.ENAMETOOLONG: TOO_LONG,
 }
-"""Error number → hint. The hint for any other number is `ELSEWHERE`."""
+"""Error number (`errno`) → hint for the user. The hint for any other number is `ELSEWHERE`."""
 _NEEDED_BYTES = 4 << 20
-"""A disk with less free space counts as full in `check`."""
+"""If a disk has less free space than this, the function `check` treats it as full."""
 
 
 def is_full(error: OSError) -> bool:
@@ -36,7 +36,7 @@ def is_full(error: OSError) -> bool:
 
 
 def refused(error: OSError) -> StoreError:
-    """Convert an OSError that no other code handles to a StoreError. For a full disk, return a DiskFull."""
+    """Return the StoreError for an OSError that no other code handles. For a full disk, return a DiskFull."""
     facts = {"file": error.filename, "found": error.strerror or error}
     known = {n: v for n, v in facts.items() if v}
     if is_full(error):
@@ -45,7 +45,7 @@ def refused(error: OSError) -> StoreError:
 
 
 def unwritable(store: Path, error: OSError) -> StoreError:
-    """Return the StoreError for a failed write to `store`. For a full disk, return a DiskFull."""
+    """Return the StoreError for a failed write to `store`. If the disk is full, return a DiskFull."""
     file = error.filename2 or error.filename  # for a rename, the new name
     there = next(place for place in (store, *store.parents) if place.exists())  # the store may not exist yet
     free = _free(os.statvfs(there)) if is_full(error) else None
@@ -60,7 +60,7 @@ def unwritable(store: Path, error: OSError) -> StoreError:
 def check(place: Path, said: str = "") -> None:
     """Raise DiskFull if the disk is full.
 
-    Call this function before you record a failure that a full disk may have caused.
+    Call this function before you record a failure, because a full disk may have caused the failure.
 
     Args:
         place: a path on the disk.

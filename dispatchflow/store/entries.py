@@ -1,4 +1,6 @@
-"""Records and measurements as objects. Columns that planning does not need are read on first use."""
+"""Represent the store's records and measurements as objects.
+
+Planning (deciding what must run) needs only a few columns. The other columns are read when they are first used."""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from dispatchflow.timing.statistics import NOISY, disturbed, noisy
 
 
 class Source(Protocol):
-    """The queries that the classes of this file use. `records.Records` implements this protocol."""
+    """The database queries that the classes of this file use. `records.Records` implements this protocol."""
 
     def get(self, key: Key) -> Record | None: ...
 
@@ -28,21 +30,21 @@ class Source(Protocol):
 
 
 def named_files(outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-    """Return the `outputs` that the compiler reads as files.
+    """Return those `outputs` of the stage `emit` that the compiler reads as files beside the module.
 
-    Such an output is named `DIGEST.SUFFIX`. No other output has a dot in its name."""
+    The name of such an output is `DIGEST.SUFFIX`. No other output has a dot in its name."""
     return {name: digest for name, digest in outputs.items() if "." in name}
 
 
 class Record(msgspec.Struct, frozen=True):
-    """The result of one executed action."""
+    """The outcome of one executed action (a step such as a compile): its outputs, or why it failed."""
 
     key: Key
     stage: str
     ok: bool
     reason: str | None = None
     outputs: Mapping[str, Digest] = {}
-    """Name of an output → digest of its content."""
+    """The name of an output → the digest of its content."""
     facts: Facts = {}
     ingredients: Mapping[str, Any] = {}
     cost_s: float = 0.0
@@ -51,14 +53,14 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class RecordHead(msgspec.Struct, frozen=True, dict=True):
-    """A record with only the columns that planning reads, because planning reads thousands of records.
+    """A record with only the columns that planning needs, because planning reads thousands of records.
 
-    The remaining columns are read from the database on first use."""
+    The other columns are read from the database when they are first used."""
 
     key: Key
     ok: bool
     code: Digest | None
-    """The digest of a compile's code, or of the runtime that ran a verification. Otherwise None."""
+    """The digest of a compile's code, or of the runtime that ran a verification; otherwise None."""
     outputs_json: str
     records: Source
 
@@ -74,7 +76,9 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def runtime(self) -> Digest | None:
-        """The digest of the runtime that ran a verification. None for records of other stages."""
+        """The digest of the runtime that ran a verification.
+
+        Use this property only for records of the stage `verify`."""
         # Older versions of dispatchflow recorded this digest only as a fact.
         known: Digest | None = self.code or self.facts.get("runtime_digest")
         return known
@@ -93,10 +97,10 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
 
 
 class Measurement(msgspec.Struct, frozen=True, dict=True):
-    """All timings of one case under one protocol.
+    """All timings of one case under one measurement protocol.
 
-    Each run of a benchmark process gives one timing, which is called a block. The fields are the columns that
-    planning reads. The remaining columns are read from the database on first use."""
+    Each benchmark process gives one timing, which is called a block. The fields are the columns that planning needs.
+    The other columns are read from the database when they are first used."""
 
     id: int
     key: Key
@@ -107,7 +111,7 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
     runtime: Digest | None
     """The digest of the runtime that ran the blocks."""
     machine: str | None
-    """The `machine.identity()` of the machine that ran the blocks."""
+    """The identity of the machine that ran the blocks, from `machine.identity()`. None if it is unknown."""
     records: Source
 
     @cached_property
@@ -143,9 +147,10 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
         return tuple(ns for ns, _, _ in self._blocks)
 
     def noisy_above(self, limit: float) -> bool:
-        """Return whether the median's uncertainty exceeds `limit`, or too many blocks waited for a CPU.
+        """Return whether the median is too uncertain, or too many blocks waited for a CPU.
 
-        The uncertainty is half the width of the median's confidence interval, divided by the median."""
+        The median is too uncertain if half of the width of its confidence interval, divided by the median, exceeds
+        `limit`."""
         if limit == NOISY or self.status == "failed":
             return self.status == "noisy"
         return self.disturbed or noisy(self.blocks_ns, limit)
@@ -165,7 +170,7 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
 
 
 class Reader(Protocol):
-    """The queries that planning uses."""
+    """The database queries that planning (deciding what must run) uses."""
 
     def found(self, key: Key) -> RecordHead | None: ...
 
@@ -173,7 +178,7 @@ class Reader(Protocol):
 
 
 class Tables(Reader, Protocol):
-    """The queries that `engine.resolver` uses. `records.Records` implements this protocol."""
+    """The database queries that `engine.resolver` uses. `records.Records` implements this protocol."""
 
     def measurements(self, key: Key) -> Iterator[Measurement]: ...
 
@@ -187,13 +192,13 @@ class Tables(Reader, Protocol):
 
 
 class Snapshot:
-    """A `Reader` that loads all records when it is constructed. It sees no later changes."""
+    """A `Reader` that loads all records and measurements when it is constructed. It sees no later changes."""
 
     def __init__(self, records: Source) -> None:
         self._records = records
         self._rows, self._measured = records.everything()
         self._found: dict[Key, RecordHead] = {}
-        """Each key has only one head, so that the head's other columns are read only once."""
+        """Key → `RecordHead`. One object for each key is kept, so that its other columns are read only once."""
 
     def found(self, key: Key) -> RecordHead | None:
         if (found := self._found.get(key)) is None and (row := self._rows.get(key)) is not None:

@@ -1,4 +1,4 @@
-"""Find and describe the processes that hold a lock, from /proc/locks."""
+"""Find out from /proc/locks which processes hold a lock, and describe these processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class Holder(NamedTuple):
 def of(descriptor: int) -> list[Holder]:
     """Return the processes that hold an flock on the open file or directory `descriptor`.
 
-    Processes of another PID namespace are missing. On some file systems, such as btrfs, all processes are missing."""
+    The result has no processes of other PID namespaces. On some file systems, such as btrfs, the result is always
+    empty."""
     status = os.fstat(descriptor)
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     found = []
@@ -43,7 +44,7 @@ def of(descriptor: int) -> list[Holder]:
 
 
 def named(process: int) -> str:
-    """Return a text such as `process 1234 (user, /working/directory)`."""
+    """Describe the process with the PID `process`, such as `process 1234 (user, /working/directory)`."""
     import pwd  # needed only while waiting
 
     place, known = Path(f"/proc/{process}"), []
@@ -81,9 +82,10 @@ def say(line: str) -> None:
 
 @contextmanager
 def report_while_waiting(whom: Callable[[], str | None]) -> Iterator[None]:
-    """Log the result of `whom` while the body of this context waits for a lock.
+    """Log which process holds a lock while the body of this context waits for the lock.
 
-    The first line is logged after `PATIENCE_S`. If `whom` returns None, nothing is logged."""
+    The function `whom` returns a text that describes this process. If `whom` returns None, nothing is logged. The first
+    text is logged after `PATIENCE_S` seconds."""
     done = threading.Event()
 
     def report() -> None:

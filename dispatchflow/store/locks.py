@@ -1,7 +1,6 @@
 """File locks between processes, and between threads of one process.
 
-A lock ends with the process that holds the lock.
-"""
+The kernel releases a lock when the process that holds the lock ends."""
 
 from __future__ import annotations
 
@@ -24,9 +23,10 @@ _SHARED_MEMORY = Path("/dev/shm")
 def locked(
     path: Path, exclusive: bool = True, whom: Callable[[int], str | None] = lambda descriptor: None
 ) -> Iterator[None]:
-    """Hold the flock of the file or directory `path`. A missing file is created.
+    """Hold an flock on the file or directory `path` while the body of this context runs.
 
-    While this thread waits, the result of `whom(descriptor)` is logged: a text that names the holder of the lock."""
+    If nothing exists at `path`, a file is created. While this thread waits for the lock, the text that `whom` returns
+    is logged. `whom` is called with the open descriptor of `path`, and describes the process that holds the lock."""
     descriptor, kind = _opened(path), fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
         try:
@@ -40,22 +40,25 @@ def locked(
 
 
 def others(descriptor: int) -> list[holders.Holder] | None:
-    """Return the other processes that hold the lock of an open file. None if only this process holds it.
+    """Return the processes other than this one that hold an flock on the open file `descriptor`.
 
-    An empty list means that the holders are not visible, for example in another container."""
+    Returns None if only this process holds the lock. An empty list means that the holders are not visible from here,
+    for example because they run in another container."""
     found = holders.of(descriptor)
     rest = [holder for holder in found if holder.process != os.getpid()]
     return None if found and not rest else rest
 
 
 class Claims:
-    """Locks on the keys of long actions, such as measurements. A process never waits for such a lock."""
+    """Locks on the keys (hashes) of long actions, such as measurements.
+
+    A process that cannot get such a lock does not wait: `take` returns False at once."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _opened(path)
 
     def take(self, key: str) -> bool:
-        """Lock `key`. Return False if another process holds the lock."""
+        """Try to lock `key`. Return False if another process holds the lock."""
         try:
             self._set(fcntl.F_WRLCK, key)
         except BlockingIOError:
@@ -88,8 +91,8 @@ class Claims:
 _A_KEY = 2**23
 """The number of bytes in the lock file for each key.
 
-The process that holds a key locks two of the key's bytes: the first byte, and the byte at the offset of the
-process's PID. A PID is at most 2**22."""
+The process that holds a key locks two of the key's bytes: the first byte, and the byte whose offset is the process's
+PID. A PID is at most 2**22."""
 
 
 def _position(key: str) -> int:
@@ -98,25 +101,26 @@ def _position(key: str) -> int:
 
 
 class Users:
-    """A lock on a store's objects. Runs share the lock, and `doit store clean` holds the lock alone.
+    """The lock that keeps `doit store clean` from removing a store's objects while runs use them.
 
-    A run locks the byte at the offset of its PID. A waiting `clean` can therefore name the run."""
+    Runs share the lock, and `doit store clean` holds it exclusively. Each run locks the byte whose offset is the run's
+    PID. While `doit store clean` waits for a run, it can therefore name the run."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _opened(path)
 
     def join(self, waiting: Callable[[int], None]) -> None:
-        """Share the lock until this process ends.
+        """Share the lock with other runs until this process ends.
 
-        If `doit store clean` holds the lock, `waiting(0)` is called before the wait."""
+        If `doit store clean` holds the lock, this method calls `waiting(0)` and then waits."""
         self._take(fcntl.F_RDLCK, os.getpid(), 1, waiting)
 
     @contextmanager
     def alone(self, waiting: Callable[[int], None]) -> Iterator[None]:
-        """Hold the lock exclusively.
+        """Hold the lock exclusively while the body of this context runs.
 
-        If another process holds the lock, `waiting` is called before the wait. The argument is the PID of a run, or 0
-        if the other process is a `doit store clean`."""
+        If another process holds the lock, this method calls `waiting` and then waits. The argument of `waiting` is the
+        PID of a run, or 0 if another `doit store clean` holds the lock."""
         self._take(fcntl.F_WRLCK, 0, _TO_THE_END, waiting)
         try:
             yield
@@ -154,10 +158,11 @@ def _opened(path: Path) -> int:
 
 
 class MachineLock:
-    """A lock on the machine, for all users. A measurement holds the lock alone, other work shares it.
+    """A lock on the machine, for all users: while one process measures, no other process works.
 
-    Each process first takes a second lock, the turnstile. A process that waits to measure keeps the turnstile, so
-    that no other work begins."""
+    To measure, a process holds the lock exclusively. For other work, such as a compile, processes share the lock. Each
+    process first takes a second lock, the turnstile. A process that waits to measure keeps the turnstile, so that no
+    other process begins work."""
 
     def __init__(self, store: Path) -> None:
         shared = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
@@ -200,10 +205,11 @@ _mine = _Mine()
 
 
 def _holder_in_words(place: Path, waiting: int) -> str | None:
-    """Describe the process that this process waits for; None if only its own threads hold the lock.
+    """Describe the process that holds the lock for which this process waits.
 
-    `place` is the directory whose lock is held during work. `waiting` is an open descriptor of what this process waits
-    to lock: `place`, or the turnstile, a file that a process keeps locked while it waits to measure."""
+    Returns None if only threads of this process hold the lock. `place` is the directory that a process locks while it
+    works. `waiting` is the open descriptor of the file that this process waits to lock: `place`, or the turnstile,
+    which is a file that a process keeps locked while it waits to measure."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiling or verifying"

@@ -4,8 +4,8 @@ DIRECTORY/1/
   machines/IDENTITY/KIND-KEY   the digest of a value, a newline, and the value
   objects/DIGEST               compiled modules to which values refer
 
-IDENTITY names the machine, because several machines may share a home directory. All files are optional. A damaged
-file counts as absent.
+IDENTITY names the machine, because several machines may share a home directory. KIND-KEY names the value. All files are
+optional. A damaged file counts as absent.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ _FORMAT = "1"
 
 
 class MachineFacts:
-    """Facts about one machine. If the directory cannot be used, nothing is kept.
+    """Facts about one machine: texts stored under names, and compiled modules.
+
+    If the directory for the facts cannot be used, nothing is kept.
 
     Args:
-        root: the directory; None if the user has none.
+        root: the directory; None if the user has no home directory.
         machine: the machine's identity.
-        see: a function that is called with each path before the file is read; see `stamps.See`.
+        see: a function that `remembered` calls with the path of a value before reading it; see `stamps.See`.
     """
 
     def __init__(self, root: Path | None, machine: str, see: See = stamp) -> None:
@@ -49,7 +51,7 @@ class MachineFacts:
             return str(error)
 
     def remembered(self, name: str) -> str | None:
-        """Return the value `name`. None if the value is missing or damaged."""
+        """Return the value stored under `name`, or None if the value's file is missing or damaged."""
         if self.root is None or self.unusable:
             return None
         path = self._path(self.root, name)
@@ -57,10 +59,10 @@ class MachineFacts:
         return _read(path)
 
     def revise(self, name: str, revised: Callable[[str | None], str]) -> str | None:
-        """Set the value `name` to `revised(old value)`, and return the new value.
+        """Replace the value that is stored under `name`, and return the new value.
 
-        The old value is None if there is none. The result is None if the directory cannot be written. No other
-        process can change the value meanwhile."""
+        The function `revised` computes the new value from the old one, or from None if no value is stored. Meanwhile no
+        other process can change the value. Returns None if the directory cannot be written."""
         if self.root is None or self.unusable:
             return None
         path = self._path(self.root, name)
@@ -75,9 +77,9 @@ class MachineFacts:
         return None
 
     def object(self, digest: Digest) -> bytes | None:
-        """Return an object's bytes. None if the object is missing or damaged.
+        """Return the content of the compiled module whose digest is `digest`.
 
-        A damaged object is removed."""
+        Returns None if the module's file is missing or damaged. A damaged file is removed."""
         if self.root is None or self.unusable:
             return None
         path = self._object(self.root, digest)
@@ -88,7 +90,7 @@ class MachineFacts:
         return None
 
     def keep(self, digest: Digest, content: Path) -> None:
-        """Copy the file `content` into the directory as the object `digest`.
+        """Copy a compiled module, the file `content`, into the directory under the name `digest`.
 
         If the directory cannot be written, nothing happens."""
         if self.root is None or self.unusable or (path := self._object(self.root, digest)).exists():

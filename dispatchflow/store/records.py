@@ -17,10 +17,10 @@ from dispatchflow.store.schema import HELD, SCHEMA, VERSION
 from dispatchflow.timing.statistics import median
 
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
-"""The lookups to plan a case, and the rows that a scan reads in the time of one lookup."""
+"""The lookups that planning one case takes, and the rows that a scan reads in the time of one lookup."""
 
 _NEWEST = 4000
-"""`medians_with_sessions` reads this number of measurements, in tens of ms."""
+"""The number of measurements that `medians_with_sessions` reads at most, which takes tens of ms."""
 
 
 def _text(reason: str | None) -> str | None:
@@ -85,7 +85,7 @@ class Records(Database):
         return [StoredRecord(key, stage, at, self.value(outputs), *made) for key, stage, at, outputs, *made in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Delete the records of `keys`, and the rows of `keys` and `digests` in the table `output`."""
+        """Delete the records of `keys`, and all rows of the table `output` with one of `keys` or `digests`."""
         with self._lock:
             self._db.execute("pragma synchronous = full")  # a power failure must not restore the records
             try:
@@ -103,7 +103,7 @@ class Records(Database):
         return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
 
     def passed_compiles(self, toolchain: Digest) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
-        """Yield (code digest, ingredients) of each successful compile, except those by `toolchain`."""
+        """Yield (code digest, ingredients) of each successful compile with any toolchain except `toolchain`."""
         others = "stage = 'compile' and ok and json_extract(ingredients, '$.toolchain') <> ?"
         for code, text in self._all(f"select code, ingredients from record where {others}", toolchain):
             yield code, self.value(text)
@@ -129,12 +129,12 @@ class Records(Database):
         return int(self._all("select count(distinct name) from latest")[0][0])
 
     def name_of(self, key: Key) -> str | None:
-        """Return the name of a case with a stage that last ran with `key`. None if there is no such case."""
+        """Return the name of a case with a stage that last ran with `key`, or None if no such case exists."""
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Record a case's newest keys (stage → key), and the rows that views show (view → row's identity)."""
+        """Record the newest key of each stage of case `name`, and the identity of the row each view shows."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -145,7 +145,7 @@ class Records(Database):
         return dict(self._all("select stage, key from latest where name = ?", name))
 
     def costs(self, protocol: str) -> dict[str, float]:
-        """Return stage → mean seconds of its actions (for `profile`: of a measurement under `protocol`)."""
+        """Return the mean seconds of each stage's actions; for `profile`, of measurements under `protocol`."""
         took = "select sum(b.cost_s) / count(distinct m.id) from block b join measurement m on m.id = b.measurement"
         blocks = self._all(f"{took} where json_extract(m.ingredients, '$.protocol') = ?", protocol)[0][0]
         stages = dict(self._all("select stage, avg(cost_s) from record where ok group by stage"))
@@ -181,7 +181,7 @@ class Records(Database):
             )
 
     def measurement(self, key: Key) -> Measurement | None:
-        """Return the newest ended measurement of `key`. None if there is none."""
+        """Return the newest measurement of `key` that has ended, or None if no measurement has ended."""
         return next(self.measurements(key), None)
 
     def measurements(self, key: Key) -> Iterator[Measurement]:
@@ -195,7 +195,7 @@ class Records(Database):
             yield Measurement(id_, key, status, median_ns, runtime, machine, self)
 
     def medians_with_sessions(self) -> Iterator[tuple[Key, float, Mapping[str, Any]]]:
-        """Yield (key, median in ns, `anchors.Moment` as a mapping) of the newest measurements."""
+        """Yield (key, median in ns, machine's speed as fields of `anchors.Moment`) of newest measurements."""
         rows = self._all(
             "select key, median_ns, json_extract(conditions, '$.session') from measurement "
             "where status in ('measured', 'noisy') and median_ns > 0 order by id desc limit ?",
@@ -206,18 +206,18 @@ class Records(Database):
                 yield key, median_ns, self.value(session)
 
     def observation(self, measurement: int) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]:
-        """Return a measurement's (reason, conditions, ingredients, run's name, begin in s since 1970)."""
+        """Return a measurement's (failure reason, conditions, ingredients, run name, start in s since 1970)."""
         ((reason, conditions, ingredients, run, at),) = self._all(
             "select reason, conditions, ingredients, run, at from measurement where id = ?", measurement
         )
         return reason, self.value(conditions), self.value(ingredients), run, at
 
     def blocks(self, measurement: int) -> list[tuple[float, float | None, float]]:
-        """Return (ns of a call, ns of the call's dispatches, s of the process) for each block, in order."""
+        """Return (ns of a call, ns of its dispatches, s of the process) of each benchmark process, in order."""
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
-        """Return a reader for planning `cases` cases. For many cases, the reader loads all rows at once."""
+        """Return an object that reads records to plan `cases` cases. For many cases, it reads all at once."""
         size = self._all("select coalesce(max(id), 0) from record")[0][0]
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
@@ -233,7 +233,7 @@ class Records(Database):
         return {row[0]: row for row in records}, {row[0]: row for row in measurements}
 
     def last_measurement(self) -> int:
-        """Return the id of the newest measurement, ended or not. 0 if there is none."""
+        """Return the id of the newest measurement, even if it has not ended. Return 0 if none exists."""
         return int(self._all("select coalesce(max(id), 0) from measurement")[0][0])
 
     # --- rows
@@ -241,7 +241,7 @@ class Records(Database):
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
         """Return name → identity (a digest) of the newest row with this name.
 
-        A name without a row is left out. The result may have names that are not in `names`."""
+        The result leaves out each name that has no row, and may contain names that are not in `names`."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))
@@ -250,9 +250,9 @@ class Records(Database):
         )
 
     def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str, part: str | None = None) -> int:
-        """Add each row that differs from the newest row of its name. Return the number of added rows.
+        """Add each row that differs from the newest row with its name. Return the number of added rows.
 
-        `rows` maps a name to (identity, content). `part` is the Parquet file for the rows, None if not yet known."""
+        `rows` is name → (identity, a digest; content). `part` is the rows' Parquet file, or None if not yet known."""
         added = 0
         with self._transaction():
             for name, (identity, content) in rows.items():
@@ -266,7 +266,7 @@ class Records(Database):
         return added
 
     def assign_rows(self, part: str) -> int:
-        """Assign all rows without a Parquet file to the file `part`. Return the number of these rows."""
+        """Assign the Parquet file `part` to all rows that have no file yet. Return the number of these rows."""
         if not self._all("select 1 from row where part is null limit 1"):
             return 0
         with self._transaction():

@@ -16,7 +16,7 @@ _DAY_S = 86400
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record that has objects as outputs."""
+    """A record of an action that has at least one output. Each output is an object, a file of the store."""
 
     key: Key
     stage: str
@@ -24,7 +24,9 @@ class StoredRecord:
     """The time of recording, in seconds since 1970."""
     outputs: Mapping[str, Digest]
     made_from: str | None = None
-    """The module's digest or the compile's key from which the outputs were made. None if there is neither."""
+    """The digest of the module, or the key of the compile, from which the outputs were made.
+
+    None if the record has neither."""
     version: str | int | None = None
     """The version of dispatchflow's code, or a digest of its source files. None if neither is recorded."""
 
@@ -34,14 +36,15 @@ class Removal:
     """The records and objects that `doit store clean` removes."""
 
     keys: tuple[Key, ...] = ()
-    """The keys of the records that refer to one of the `objects`, or to a missing object."""
+    """The keys of the removed records, which refer to one of the `objects` or to a missing object."""
     objects: tuple[Digest, ...] = ()
 
 
 def kinds(sizes: Mapping[Digest, int], held: Iterable[StoredRecord]) -> dict[Digest, str]:
-    """Return the kind of each object in words, such as `logs`.
+    """Return the kind of each object in `sizes`, such as `logs`.
 
-    The kind is `unreferenced` if no record in `held` refers to the object."""
+    The kind is `unreferenced` if no record in `held` refers to the object. `sizes` maps an object's digest to its size.
+    """
     found: dict[Digest, str] = {}
     for record in held:
         for name, digest in record.outputs.items():
@@ -55,7 +58,10 @@ def _kind(stage: str, output: str) -> str:
 
 
 def tally(sizes: Mapping[Digest, int], kind_of: Mapping[Digest, str]) -> dict[str, tuple[int, int]]:
-    """Return kind → (number of objects, bytes), the largest kind first, `unreferenced` last."""
+    """Return the number of objects of each kind, and their total size in bytes.
+
+    The kind with the largest size is first, and the kind `unreferenced` is last. `sizes` maps an object's digest to its
+    size, and `kind_of` maps the digest to a kind."""
     number: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for digest, size in sizes.items():
@@ -78,11 +84,18 @@ def removal(
     keep: Set[Key] | None = None,
     limit_bytes: int | None = None,
 ) -> Removal:
-    """Return the objects and records that `doit store clean` removes.
+    """Choose the objects and records that `doit store clean` removes.
 
-    Records with a missing object and objects without a record are always removed. With `keep` or `limit_bytes`,
-    further objects and their records are removed, the oldest first. With `limit_bytes`, the removal stops when the
-    objects' total size is within the limit. Objects of records in `keep` stay."""
+    Two things are always removed: records that refer to a missing object, and objects to which no record refers. If
+    `keep` or `limit_bytes` is given, other objects are removed too, the oldest first, with the records that refer to
+    them.
+
+    Args:
+        sizes: the size in bytes of each object.
+        held: all records that refer to objects.
+        keep: the keys of records that stay, with their objects.
+        limit_bytes: the removal stops as soon as the objects that stay have at most this total size.
+    """
     keys = dict.fromkeys(record.key for record in held if not sizes.keys() >= set(record.outputs.values()))
     held = [record for record in held if record.key not in keys]
     records: dict[Digest, list[StoredRecord]] = {}

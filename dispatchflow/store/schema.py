@@ -1,6 +1,7 @@
 """The tables of records.sqlite, each with its meaning.
 
-A key is the hash of an action and its ingredients. An object is a file in the store.
+A key is the hash of an action (one step of the work) and of everything that decides the action's outputs. An object is
+a file in the store. The identity of a row is a digest.
 
 record        the newest success or failure of each key; `code` is the digest of a compile's code, or of the runtime
               that ran a verification
@@ -8,8 +9,8 @@ output        pairs of an object's digest and the key of a record that has the o
 latest        the key with which each stage of a case last ran, for `doit explain`
 measurement   all measurements; the newest ended measurement of a key counts
 block         the blocks (timings of benchmark processes) of each measurement, each recorded when it ends
-row           the rows of the Parquet files, from which a lost file can be written again
-said          name of a row → identity (a digest) of the newest row with this name;
+row           the rows of all Parquet files; if a file is lost, it is written again from these rows
+said          name of a row → identity of the newest row with this name;
               name of a view (the folder that shows a case) → identity of the row that the view shows
 remembered    name → value: facts that are expensive to find out"""
 
@@ -48,4 +49,4 @@ select key, stage, at, outputs,
   coalesce(json_extract(ingredients, '$.source'), json_extract(ingredients, '$.version'))
 from record where outputs <> '{}'
 """
-"""The query for all records that refer to objects, with the columns of `retention.StoredRecord`."""
+"""The query for all records that have outputs. Its columns are the fields of `retention.StoredRecord`."""

@@ -1,8 +1,7 @@
 """Private directories, each locked by the process that uses it.
 
-The kernel releases the lock when the process ends. Unlike a PID in the name, the lock is visible in other
-containers.
-"""
+The kernel releases the lock when the process ends, so an unlocked directory can be removed. A PID in the directory's
+name would not show this to processes in other containers, but the lock does."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ def _locked_directory(parent: Path) -> tuple[Path, int]:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the directories in `parent` that killed processes left behind."""
+    """Remove the directories in `parent` that killed processes left behind. No process locks these."""
     for path in parent.iterdir():
         with suppress(OSError):  # in use; not a directory; another user's; removed by another process just now
             descriptor = _opened(path)

@@ -12,9 +12,9 @@ See = Callable[[str], str]
 
 
 def stamp(path: str) -> str:
-    """Return a text that changes when the file or directory changes. `ABSENT` if there is none at `path`.
+    """Return a text that changes when the file or directory `path` changes.
 
-    A directory changes when an entry is added or removed."""
+    A directory changes when an entry is added or removed. If nothing exists at `path`, the text is `ABSENT`."""
     try:
         status = os.stat(path)  # noqa: PTH116 (faster, and called for hundreds of files)
     except OSError:

@@ -1,6 +1,6 @@
 """The store of a project: objects, which are files named by their digest, and records of actions.
 
-`kill -9` loses at most the actions in progress.
+An action is one step of the work, such as a compile. `kill -9` loses at most the actions in progress.
 
 .dispatchflow/
   objects/ab/cdef…   objects: written under a temporary name, synced, renamed; read-only
@@ -124,7 +124,7 @@ class Store:
         return found
 
     def discard(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Remove the records of `keys`, then the objects `digests`.
+        """Remove the records of the actions `keys`, then the objects `digests`.
 
         In this order, no record ever refers to a missing object. The caller must hold the lock `users` exclusively."""
         try:
@@ -143,10 +143,10 @@ class Store:
                 self.path(digest).unlink(missing_ok=True)
 
     def place(self, folder: Path, objects: Mapping[str, Digest]) -> None:
-        """Create links to objects in `folder`, where a tool runs. `objects` maps a link's name to a digest.
+        """Create links to objects in `folder`, the directory in which a tool runs.
 
-        The tool's command line then contains the links, not the store's path. The tool could misread that path:
-        `--module=` ends a path at an @."""
+        `objects` maps the name of a link to the digest of an object. The tool's command line can then contain links
+        instead of paths in the store. A tool could misread the store's path: `--module=` ends a path at an @."""
         with self.writing():
             for name, digest in objects.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -161,9 +161,10 @@ class Store:
         return digest
 
     def put_file(self, path: Path) -> Digest:
-        """Move the file `path` into the store, unless the object exists already. Return its digest.
+        """Move the file `path` into the store as an object, and return the object's digest.
 
-        The file must be in a scratch directory of this store."""
+        If the store already has the object, the file is not moved. The file must be in a scratch directory of this
+        store."""
         digest = digest_file(path)
         if self._found(digest) != digest:
             with self.writing():
@@ -179,22 +180,22 @@ class Store:
         path.rename(final)
 
     def scratch(self) -> AbstractContextManager[Path]:
-        """Return a context with a private directory, which is removed at the end."""
+        """Return a context that yields a new private directory, and removes it at the end."""
         return self._entering(scratch.directory(self.root / "tmp"))
 
     def lock(self, key: Key) -> AbstractContextManager[None]:
-        """Hold the lock of `key`, so that only one thread of all processes runs the key's action.
+        """Return a context that holds the lock of `key`, the key of an action.
 
-        Keys with the same first two digits share a lock. A thread must never hold the locks of two keys, because two
-        such threads could wait for each other."""
+        Meanwhile no other thread of any process can run this action. Keys with the same first two digits share a lock.
+        A thread must never hold the locks of two keys, because two such threads could wait for each other."""
         return self._entering(locked(self.root / "locks" / key[:2], whom=_maker))
 
     def busy(self) -> AbstractContextManager[None]:
-        """Share the machine's lock, for CPU-intensive work except measuring. See `MachineLock`."""
+        """Return a context for CPU-intensive work other than measuring. It shares the lock `MachineLock`."""
         return self._entering(self._machine.busy())
 
     def quiet(self) -> AbstractContextManager[None]:
-        """Hold the machine's lock alone, for measuring. See `MachineLock`."""
+        """Return a context for measuring. It holds the lock `MachineLock` exclusively."""
         return self._entering(self._machine.quiet())
 
     @cached_property
@@ -203,7 +204,7 @@ class Store:
 
     @cached_property
     def claims(self) -> Claims:
-        """The locks on keys of measurements. A run holds the lock of a key during the whole measurement."""
+        """The locks on the keys of long actions, such as measurements. A run holds each until the action ends."""
         with self.writing():
             return Claims(self.root / "locks" / "measuring")
 
@@ -211,14 +212,16 @@ class Store:
     def users(self) -> Users:
         """The lock that protects objects from `doit store clean`.
 
-        A run that makes, verifies or measures shares the lock from its first lookup of a record until its end.
-        Meanwhile no object is removed, even without a record."""
+        A run that compiles, verifies or measures shares the lock from its first lookup of a record until its end.
+        Meanwhile no object is removed, not even an object to which no record refers."""
         with self.writing():
             return Users(self.root / "locks" / "users")
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Convert an OSError in the body to a StoreError, which ends the run instead of failing one case."""
+        """Convert an OSError in the body of this context to a StoreError.
+
+        A StoreError ends the run, but an OSError would only fail one case."""
         try:
             yield
         except OSError as error:
@@ -226,7 +229,9 @@ class Store:
 
     @contextmanager
     def _entering(self, context: AbstractContextManager[T]) -> Iterator[T]:
-        """Convert an OSError on entering `context` to a StoreError. An OSError in the body stays."""
+        """Enter `context`. If this raises an OSError, convert the error to a StoreError.
+
+        An OSError in the body of the context is not converted."""
         with ExitStack() as stack:
             with self.writing():
                 entered = stack.enter_context(context)
@@ -234,7 +239,9 @@ class Store:
 
 
 def _maker(lock: int) -> str | None:
-    """Describe the process that holds a key's lock. `lock` is the open descriptor of the lock file."""
+    """Describe the process that holds the lock of an action's key. `lock` is the lock file's descriptor.
+
+    Returns None if only threads of this process hold the lock."""
     if (found := others(lock)) is None:
         return None
     whom = holders.named(found[0].process) if found else holders.UNSEEN
@@ -251,7 +258,9 @@ def _refuse_network(root: Path) -> None:
 
 
 def network_mount(root: Path) -> str | None:
-    """Return `MOUNT POINT (TYPE)` of the network file system that contains `root`. None for a local disk."""
+    """Describe the network file system that contains `root`, as `MOUNT POINT (TYPE)`.
+
+    Returns None if `root` is on a local disk."""
     mount, kind = filesystem(root.resolve(), Path("/proc/self/mounts").read_bytes())
     return f"{mount} ({kind})" if kind in _NETWORK else None
 

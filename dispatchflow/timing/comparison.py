@@ -1,6 +1,6 @@
-"""Compare two series of block times.
+"""Compare two series of measured times.
 
-A block is one benchmark process. Its time is the mean time of a call."""
+Each time is from one block (benchmark process), and is the mean time of a call in this process."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from math import exp, log
 from dispatchflow.timing.statistics import interval_rank, median, summary
 
 CONFIDENCE = 0.998
-"""The confidence of a ratio's interval.
+"""The confidence of the interval that `compare` gives for the ratio of two times.
 
 With 95 %, five of 100 comparisons of equally fast code would report a change."""
 
 MIN_ROUNDS = 10
-"""The fewest rounds for which an interval with confidence `CONFIDENCE` exists."""
+"""The smallest number of rounds that gives an interval with the confidence `CONFIDENCE`.
+
+In each round, the baseline and the candidate are measured once."""
 
 MARGIN = 0.01
 """The smallest relative difference that counts as faster or slower."""
@@ -24,21 +26,21 @@ MARGIN = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The ratio of two times, its interval, and the verdict."""
+    """The result of comparing two series of times: their ratio, its interval, and a verdict."""
 
     ratio: float
-    """The candidate's time divided by the baseline's; below 1 the candidate is faster."""
+    """The candidate's time divided by the baseline's. If the ratio is below 1, the candidate is faster."""
     low: float | None
     """The lower end of the ratio's interval. None if there are too few rounds."""
     high: float | None
     rounds: int
-    """The number of blocks in the shorter series."""
+    """The number of times in the shorter series."""
     verdict: str
-    """`faster`, `slower`, `same`, or `undecided`."""
+    """`faster`, `slower` or `same`, for the candidate compared with the baseline; or `undecided`."""
 
     @property
     def change(self) -> str:
-        """The ratio and its interval in words: `+0.4%, between -0.5% and +1.3%`."""
+        """The relative change and its interval in words, such as `+0.4%, between -0.5% and +1.3%`."""
         found = f"{self.ratio - 1:+.1%}"
         if self.low is None or self.high is None:
             return found
@@ -51,16 +53,17 @@ def compare(
     floor: float = 0.0,
     confidence: float = CONFIDENCE,
 ) -> Comparison:
-    """Compare two series of block times in ns that were measured in the same rounds.
+    """Compare two series of times in ns that were measured in the same rounds.
 
-    Block i of each series is from round i. The order of a round's two blocks must be random.
+    Time i of each series is from round i, and is the mean call time of one benchmark process. In each round, the order
+    of the two processes must be random.
 
     A round's ratio is the candidate's time divided by the baseline's. The comparison's ratio is the median of the
     rounds' ratios. The ends of its interval are two of the rounds' ratios, chosen for the given `confidence`.
 
-    The margin is the larger of `floor` and 1 %. `floor` is a fraction. The verdict is `same` if the whole interval is
-    within the margin. The verdict is `faster` or `slower` if the interval excludes 1 and the ratio differs from 1 by at
-    least the margin. Otherwise the verdict is `undecided`.
+    The margin is the larger of `floor` (a fraction) and 1 %. The verdict is `same` if the whole interval is within the
+    margin. The verdict is `faster` or `slower` if the interval excludes 1 and the ratio differs from 1 by at least the
+    margin. Otherwise the verdict is `undecided`.
 
     Raises:
         ValueError: there are no rounds, or the series differ in length.
@@ -79,13 +82,15 @@ def compare(
 
 
 def compare_apart(baseline_ns: Sequence[float], candidate_ns: Sequence[float], floor: float) -> Comparison:
-    """Compare two series of block times in ns that were not measured in the same rounds.
+    """Compare two series of times in ns that were not measured in the same rounds.
 
-    A block is one benchmark process. The ratio is that of the medians. No confidence is guaranteed: `floor` must cover
-    the drift of the machine.
+    Each time is the mean call time of one benchmark process. The comparison's ratio is the candidate's median divided
+    by the baseline's. The confidence of its interval is not known, because the machine's speed may have changed between
+    the two series. Therefore `floor`, the smallest relative change that counts, must be larger than such a change of
+    speed.
 
     Raises:
-        ValueError: one side has no blocks.
+        ValueError: one of the series is empty.
     """
     old, new = summary(baseline_ns), summary(candidate_ns)
     interval = None

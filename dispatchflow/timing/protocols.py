@@ -1,6 +1,7 @@
 """Protocols: how long and how often a case is measured.
 
-A changed protocol needs a new `version`, because the keys of measurements contain the version."""
+If you change a protocol, also change its `version`. The version is part of the keys of measurements, so measurements
+under the old protocol are then not reused."""
 
 from __future__ import annotations
 
@@ -9,20 +10,22 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """The number of blocks that are measured for a case, and their length.
+    """The number of blocks (benchmark processes) that are measured for a case, and their length.
 
-    A block is one benchmark process. A round has one block of each case."""
+    Cases are measured in rounds. In each round, one block of each case is measured."""
 
     name: str
     version: int
     warmup_s: float
     block_s: float
     blocks: int
-    """The number of blocks. A number that depends on the results would make intervals too narrow."""
+    """The number of blocks of a case, which is fixed before the measurement.
+
+    If a measurement ended as soon as its interval is narrow, the interval would often be too narrow."""
     span_s: float
-    """The shortest time from the first round to the last."""
+    """The shortest time from the start of the first round to the start of the last."""
     budget_s: float
-    """The longest time for all blocks of a case. A slow case gets fewer blocks."""
+    """The longest time for all blocks of a case. A case with slow calls gets fewer blocks."""
 
     @property
     def id(self) -> str:
@@ -51,5 +54,7 @@ PROTOCOLS: dict[str, Protocol] = {
 
 
 def shortened(protocol: Protocol) -> Protocol:
-    """Return a copy of `protocol` for tests, with blocks a quarter as long and without pauses."""
+    """Return a variant of `protocol` for tests.
+
+    Its warm-up and its blocks take a quarter of the time, and there are no pauses between rounds."""
     return replace(protocol, warmup_s=protocol.warmup_s / 4, block_s=protocol.block_s / 4, span_s=0.0)

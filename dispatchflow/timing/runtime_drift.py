@@ -17,29 +17,31 @@ from dispatchflow.timing.comparison import Comparison
 
 CONTROLS = 3
 FIRST_ROUNDS, ALL_ROUNDS = 14, 28
-"""A control ends after `FIRST_ROUNDS` if its verdict is then `same`. Otherwise it has `ALL_ROUNDS`.
+"""The number of rounds after which a control may end, and the number after which each control ends.
 
-If a control is `faster` or `slower` after `FIRST_ROUNDS` at `FIRST_CONFIDENCE`, all controls end."""
+A control is a case that is measured with both runtimes. A control whose verdict is `same` after `FIRST_ROUNDS` ends
+then. If a control is `faster` or `slower` after `FIRST_ROUNDS` with the confidence `FIRST_CONFIDENCE`, all controls
+end."""
 
 FIRST_CONFIDENCE = 0.9998
 
 FLOOR = 0.02
-"""The smallest relative change that counts.
+"""The smallest relative change of a time that counts if both runtimes are measured in the same rounds.
 
-Smaller changes can come from the memory pages of one runtime's program, which stay the same in all rounds."""
+Smaller changes can come from the place of a runtime's program in memory, which is the same in all rounds."""
 
 UNSOUND = "verification failed: "
-"""The first words of `Control.failure` if the control's results are wrong."""
+"""The beginning of the text `Control.failure` if the case's results are wrong with the new runtime."""
 
 FLOOR_APART = 0.1
-"""The smallest relative change that counts in a comparison with recorded blocks.
+"""The smallest relative change that counts if the old runtime's times are from an earlier run.
 
-The machine may have become faster or slower since the blocks were recorded."""
+The machine may have become faster or slower since that run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The measurement of one case with both runtimes."""
+    """A control: one case, measured with the old and with the new runtime to compare their speed."""
 
     case: str
     together: bool
@@ -53,7 +55,7 @@ class Control:
 
     @property
     def moved(self) -> bool:
-        """Whether the case fails, or is faster or slower, with the new runtime."""
+        """Whether the case fails with the new runtime, or is faster or slower than with the old one."""
         return self.failure is not None or self.comparison.verdict in ("faster", "slower")
 
     @property
@@ -63,10 +65,12 @@ class Control:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The judgement on two runtimes: whether measurements with one of them are valid for the other."""
+    """The answer to the question whether two runtimes are equally fast on a device.
+
+    If they are, measurements with the old runtime are valid for the new one."""
 
     old: str
-    """The version of the runtime that made the old measurements."""
+    """The version of the old runtime, which made the measurements that may be reused."""
     new: str
     device: str
     """The device's URI."""
@@ -82,12 +86,12 @@ class Judgement:
 
     @cached_property
     def unknown(self) -> bool:
-        """Whether no control failed and all comparisons are undecided."""
+        """Whether no measured case (control) failed, and all comparisons of the two runtimes are undecided."""
         return not self.moved and all(control.comparison.verdict == "undecided" for control in self.controls)
 
     @cached_property
     def unsound(self) -> bool:
-        """Whether a control's result is wrong with the new runtime."""
+        """Whether the new runtime gives wrong results for one of the measured cases (controls)."""
         return any((control.failure or "").startswith(UNSOUND) for control in self.controls)
 
     @property
@@ -96,18 +100,21 @@ class Judgement:
 
     @property
     def has_few_controls(self) -> bool:
-        """Whether more controls could change the judgement."""
+        """Whether the judgement could change if further cases (controls) were measured."""
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
     def should_be_repeated(self, controls: int, run: str) -> bool:
-        """Return whether the run named `run` should compare the two runtimes again.
+        """Return whether the run with the name `run` should compare the two runtimes again.
 
         `controls` is the number of cases that this run can measure for the comparison."""
         return (self.unknown and self.run != run) or controls > len(self.controls)
 
     @property
     def largest(self) -> Control:
-        """The control that changed most. A failure counts more than any ratio."""
+        """The measured case (control) that changed most with the new runtime.
+
+        A control that failed comes first, then one that is `faster` or `slower`, then any other. Among equals, the
+        control whose ratio is farthest from 1 comes first."""
         return max(self.controls, key=lambda c: (c.moved, c.failure is not None, abs(log(c.comparison.ratio))))
 
     @property
@@ -147,5 +154,5 @@ def _control(fields: dict[str, Any]) -> Control:
 def name(one: str, other: str, device: Mapping[str, Any]) -> str:
     """Return the name under which the judgement on two runtimes is stored.
 
-    `one` and `other` are the runtimes' digests, in any order. `device` is the device's identity."""
+    `one` and `other` are the digests of the runtimes, in any order. `device` is what identifies the device."""
     return f"runtimes:{key_of('runtimes', {'runtimes': tuple(sorted((one, other))), 'device': device})}"

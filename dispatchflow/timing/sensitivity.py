@@ -2,7 +2,7 @@
 
 Anchors are kernels that never change, so their time shows the machine's speed. A case has the sensitivity 1 if its time
 changes by the same factor as the anchors' time. The model for each case is log(time) = level + sensitivity ·
-log(anchors' time) + noise."""
+log(anchors' time) + noise, where the level is a constant of the case."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 Runs = Sequence[tuple[float, float]]
-"""(log of the anchors' time, log of the case's time) of each run. Only differences of runs count."""
+"""Pairs (log of the anchors' time, log of one case's time), one pair for each run.
+
+Anchors are kernels that never change. Only the differences between runs matter, so the times may have any unit."""
 
 _LEAST_SD = 0.03
-"""The smallest standard deviation of a run that the regression assumes. The anchors have noise too."""
+"""The smallest standard deviation of log(time) between runs that the regression assumes.
+
+A case's own noise may be smaller, but the times of the anchors (kernels that never change) are noisy too."""
 
 _PRIOR_CASES = 4
 _ROUNDS = 10
@@ -22,28 +26,32 @@ _ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """A case's estimated sensitivity to the machine's speed, as a normal distribution, and its noise."""
+    """The estimated sensitivity of a case, as a normal distribution, and the noise of its time.
+
+    The sensitivity says how strongly the case's time follows the machine's speed."""
 
     mean: float = 0.8
     sd: float = 0.4
     """The standard deviation of the sensitivity."""
     case_sd: float = 0.01
-    """The standard deviation of the noise between runs. `freedom` has its degrees of freedom."""
+    """The standard deviation of the part of log(case's time) that the anchors' time does not explain.
+
+    The degrees of freedom of this value are in `freedom`."""
     freedom: float = 4.0
     unusual: float = 0.0
-    """The deviation of the last run's log(time) from the model."""
+    """The part of log(case's time) in the last run that the anchors' time does not explain."""
 
     @property
     def _weight(self) -> float:
-        """The weight of this prior against measured runs, as a sum of squares.
+        """The weight of this estimate if it is used as a prior, in the unit of the weight of measured runs.
 
-        Runs count as much as the prior if the squared deviations of their log(anchors' time) have this sum."""
+        The weight of runs is the sum of the squared deviations of their log(anchors' time) from the mean."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:
-        """Return the estimate after `runs`, with this estimate as the prior.
+        """Return the sensitivity that is estimated from a case's `runs`, with this estimate as the prior.
 
-        The method is Bayesian linear regression with a normal-inverse-gamma prior, and no prior on the level."""
+        The method is Bayesian linear regression with a normal-inverse-gamma prior. The constant term has no prior."""
         dx, dy = _apart([x for x, _ in runs]), _apart([y for _, y in runs])
         freedom = self.freedom + max(0, len(runs) - 1)
         weight = self._weight
@@ -55,14 +63,14 @@ class Sensitivity:
 
 
 PRIOR = Sensitivity()
-"""The prior on a machine where no case was measured twice (docs/measurement.md)."""
+"""The sensitivity that is assumed on a machine where no case was measured twice (docs/measurement.md)."""
 
 
 def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
-    """Return the distribution of the sensitivities of `cases`, to use as a prior (empirical Bayes).
+    """Return the distribution of the sensitivities of `cases`, to be used as a prior (empirical Bayes).
 
-    `first` is the prior without any cases. A case is left out if the anchors' times were nearly the same in all runs of
-    the case."""
+    Each element of `cases` has the runs of one case. `first` is the prior that is used if there are no cases. A case is
+    left out if the time of the anchors (kernels that never change) was nearly the same in all its runs."""
     known = [runs for runs in cases if sum(x * x for x in _apart([x for x, _ in runs])) > first._weight]
     found = first
     for _ in range(_ROUNDS if known else 0):
@@ -77,9 +85,10 @@ def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
 
 
 class Felt:
-    """How strongly the time of each case follows the machine's speed, estimated from earlier runs.
+    """The sensitivities of cases: how strongly the time of each case follows the machine's speed.
 
-    `measured` yields (key, log(anchors' time), log(case's time)) for each measurement. The key identifies the case."""
+    They are estimated from earlier runs. `measured` yields (key, log(anchors' time), log(case's time)) for each
+    measurement in these runs. The key identifies the case. Anchors are kernels that never change."""
 
     def __init__(self, measured: Iterable[tuple[str, float, float]], first: Sensitivity = PRIOR) -> None:
         self._runs: dict[str, list[tuple[float, float]]] = {}
@@ -90,8 +99,8 @@ class Felt:
     def by(self, key: str, now: tuple[float, float] | None = None) -> Sensitivity:
         """Return how strongly a case's time follows the machine's speed, estimated from its runs.
 
-        `key` identifies the case. `now` is (log(anchors' time), log(case's time)) in the current run; with None, only
-        earlier runs count."""
+        `key` identifies the case. `now` is (log(anchors' time), log(case's time)) in the current run, where anchors are
+        kernels that never change. If `now` is None, only earlier runs count."""
         earlier = self._runs.get(key, [])
         return self._prior.learned([*earlier, now]) if now else replace(self._prior.learned(earlier), unusual=0.0)
 

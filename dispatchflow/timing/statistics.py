@@ -1,6 +1,6 @@
-"""Compute the median of block times and its interval.
+"""Compute the median of measured times, and the interval of the median.
 
-A block is one benchmark process. Its time is the mean time of a call."""
+Each time is from one block (benchmark process), and is the mean time of a call in this process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ Z = 1.96
 """The half-width of a normal distribution's 95 % interval, in standard deviations."""
 
 NOISY = 0.05
-"""The default limit for the half-width of the median's interval, as a fraction of the median."""
+"""The half-width of the median's interval above which a case is noisy, as a fraction of the median.
+
+This is the default. The user can set another limit."""
 
 LONGEST_WAIT = 0.02
-"""The longest wait of an undisturbed process for a CPU, as a fraction of the wall time.
+"""The fraction of its wall time that a process may wait for a CPU without counting as disturbed.
 
-2 % are about 3 ms, one time slice of the scheduler."""
+For a block of the protocol `std`, 2 % are about 3 ms, one time slice of the scheduler."""
 
 _MOST_CORRELATED = 0.9
 
@@ -39,14 +41,14 @@ class Summary:
 
     @property
     def half_width(self) -> float | None:
-        """Half of the interval's width, divided by the median. None if there is no interval."""
+        """Half of the width of the median's interval, divided by the median. None if there is no interval."""
         if self.ci_low_ns is None or self.ci_high_ns is None:
             return None
         return (self.ci_high_ns - self.ci_low_ns) / 2 / self.median_ns
 
     @property
     def log_half_width(self) -> float | None:
-        """Half of the width of the interval of log(time). None if there is no interval."""
+        """Half of the width of the interval of the median's logarithm. None if there is no interval."""
         if self.ci_low_ns is None or self.ci_high_ns is None:
             return None
         return log(self.ci_high_ns / self.ci_low_ns) / 2
@@ -55,8 +57,8 @@ class Summary:
 def summary(blocks_ns: Sequence[float]) -> Summary:
     """Compute the median, the minimum and the interval of the median.
 
-    Each of `blocks_ns` is the mean call time of one benchmark process. The times must be in the order of measurement,
-    because correlation of successive times widens the interval.
+    Each of `blocks_ns` is the mean call time of one benchmark process, in ns. The times must be in the order of
+    measurement: if successive times are correlated, the interval is wider.
 
     Raises:
         ValueError: there are no blocks.
@@ -82,10 +84,11 @@ def median(values: Iterable[float]) -> float:
 
 
 def widening(blocks_ns: Sequence[float]) -> float:
-    """Return the factor by which the correlation of successive blocks widens an interval.
+    """Return the factor by which the correlation of successive times widens the median's interval.
 
-    The factor is sqrt((1 + r) / (1 - r)), where r is the correlation of successive blocks' log(time). The factor is 1
-    if r is within its standard error of 0. The bias of r is corrected as in Kendall 1954."""
+    The factor is sqrt((1 + r) / (1 - r)), where r is the correlation of the logarithms of successive times. The bias of
+    r is corrected as in Kendall 1954, and r is limited to 0.9. The factor is 1 if r is at most one standard error above
+    its mean for independent times."""
     logs = [log(ns) for ns in blocks_ns]
     count, mean = len(logs), sum(logs) / len(logs)
     apart = [value - mean for value in logs]
@@ -101,10 +104,11 @@ def widening(blocks_ns: Sequence[float]) -> float:
 
 @lru_cache
 def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
-    """Return the rank r for which the sorted values x_r and x_(count-1-r) enclose the median.
+    """Return the rank r for which x_r and x_(count-1-r) are the ends of the median's interval.
 
-    Ranks begin with 0. The interval is the narrowest one with at least this `confidence`. The result is None if there
-    is no such interval. Source: David & Nagaraja, Order Statistics, 7.1."""
+    The x are the `count` measured values in ascending order, beginning with x_0. The interval is the narrowest one
+    whose confidence is at least `confidence`. Returns None if no interval has this confidence. Source: David &
+    Nagaraja, Order Statistics, 7.1."""
     best, below = None, 0.0
     for rank in range(count // 2):
         below += comb(count, rank) * 0.5**count
@@ -115,10 +119,11 @@ def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
 
 
 def at_confidence(interval_ns: Sequence[float], blocks: int, confidence: float) -> tuple[float, float]:
-    """Convert a 95 % interval (low, middle, high) to the ends of an interval of a higher confidence.
+    """Convert a 95 % interval of a time to a higher confidence, and return the ends of the new interval.
 
-    The new interval is symmetric in logarithms. Its half-width grows with the quantile of Student's t for `blocks` - 1
-    degrees of freedom."""
+    `interval_ns` is (low end, middle, high end), and `blocks` is the number of measured times. The new interval is
+    symmetric in logarithms. Its half-width grows with the quantile of Student's t for `blocks` - 1 degrees of freedom.
+    """
     # A distribution of log(time) is assumed, because two of nine blocks enclose no interval of 99.9 %.
     # docs/measurement.md shows how often such intervals contain the true value.
     low_ns, middle_ns, high_ns = interval_ns
@@ -155,19 +160,23 @@ def _student(t: float, freedom: int) -> float:
 def waited_too_long(waited: float | None) -> bool:
     """Return whether other programs disturbed a benchmark process.
 
-    `waited` is the fraction of wall time that the process waited for a CPU. None means unknown."""
+    `waited` is the fraction of its wall time that the process waited for a CPU. If `waited` is unknown (None), the
+    result is False."""
     return waited is not None and waited > LONGEST_WAIT
 
 
 def disturbed(blocks: int, count: int) -> bool:
-    """Return whether more than a quarter of `count` benchmark processes were disturbed.
+    """Return whether more than a quarter of a case's benchmark processes were disturbed.
 
-    `blocks` is the number of disturbed processes."""
+    `blocks` is the number of processes that other programs disturbed, and `count` is the number of all processes."""
     return blocks > count / 4
 
 
 def decided(count: int, spent_s: float, protocol: Protocol) -> bool:
-    """Return whether `count` benchmark processes are enough for `protocol`, or its time budget is spent."""
+    """Return whether a case needs no further benchmark processes.
+
+    `count` processes have run and have spent `spent_s` seconds. They are enough if their number has reached the number
+    of blocks of `protocol`, or if there is at least one and the time budget of `protocol` is spent."""
     return count >= protocol.blocks or (count > 0 and spent_s >= protocol.budget_s)
 
 

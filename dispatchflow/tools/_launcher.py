@@ -1,14 +1,16 @@
-"""A small process that starts the tools. It is a script that imports only the standard library.
+"""A small process that starts the tools, such as `iree-compile`.
 
-dispatchflow does not start tools itself, for three reasons:
-- The launcher has one thread. Therefore a forked child may safely call setrlimit and prctl before exec.
-- The launcher is small. The `ru_maxrss` of a forked child begins with the value of its parent.
-- When dispatchflow ends, the launcher's stdin closes, and the launcher kills the tool's process group.
+The launcher is a script that imports only the standard library. dispatchflow does not start the tools itself, for three
+reasons:
+- The launcher has only one thread. Therefore its forked child may safely call setrlimit and prctl before exec.
+- The launcher is small. The peak memory (`ru_maxrss`) of a forked child begins with the value of its parent. The value
+  of a large parent would hide the tool's own peak.
+- When dispatchflow ends, the launcher's stdin closes. The launcher then kills the tool's process group.
 
-The launcher keeps a limited part of a tool's output. A tool that never stops printing fills neither disk nor memory.
+The launcher keeps only a limited part of a tool's output, so that endless output fills neither the disk nor memory.
 
-Requests are JSON objects on stdin, one per line. The replies on stdout have the same form. A request has the fields
-of `processes.Command`:
+The launcher reads requests from stdin and writes replies to stdout. Each is a JSON object on one line. A request has
+the fields of `processes.Command`:
 
   {argv, env, cwd, stdin, stdout, stderr, output_limit_bytes, time_limit_s, memory_limit_bytes, cpus, count_waits}
 
@@ -16,8 +18,7 @@ A reply is one of three objects:
 
   {code, timed_out, wall_s, cpu_s, peak_bytes, waited_s}: the tool ended, or was killed at its time limit
   {error}: the tool could not be started
-  {error, errno, file}: the tool's output could not be written
-"""
+  {error, errno, file}: the tool's output could not be written"""
 
 import ctypes
 import json
@@ -33,9 +34,9 @@ _LIBC = ctypes.CDLL(None)
 
 
 class _Printed:
-    """The output of a tool on one stream, copied to a file.
+    """The output that a tool prints to stdout or to stderr, which is copied to a file.
 
-    Output of more than `limit` bytes loses its middle: the first and the last `limit` / 2 bytes are kept."""
+    If the output is longer than `limit` bytes, only its first and its last `limit` / 2 bytes are kept."""
 
     def __init__(self, path, flags, limit):
         self.path, self.file = path, os.open(path, flags | os.O_WRONLY | os.O_CREAT, 0o644)
@@ -45,7 +46,7 @@ class _Printed:
         self.tail, self.dropped, self.error = bytearray(), 0, None
 
     def read(self):
-        """Return False at the end of file."""
+        """Copy up to 1 MiB of new output. Return False if the tool will print no more."""
         try:
             piece = os.read(self.pipe, 1 << 20)
         except BlockingIOError:
@@ -111,9 +112,10 @@ class _Waits:
         self.begin_s, self.idle_s = time.monotonic(), self._idle_s()
 
     def read(self, pid):
-        """Record the times of all threads of the process `pid`, in ns.
+        """Record how long each thread of the process `pid` has run and has waited for a CPU, in ns.
 
-        The kernel forgets the times of ended threads. Therefore this function is called whenever the tool prints."""
+        The kernel forgets these times when a thread ends. Therefore this function is called whenever the tool prints,
+        and when the tool ends."""
         for thread in os.listdir(f"/proc/{pid}/task"):
             try:
                 with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as numbers:
@@ -123,7 +125,10 @@ class _Waits:
                 pass
 
     def seconds(self, cpu_s):
-        """Return the longest wait of any thread for a CPU, in s. None if unknown."""
+        """Return the longest time that any thread waited for a CPU that other processes used, in s.
+
+        `cpu_s` is the CPU time that the tool used. Returns None if the kernel does not report the times, or if the tool
+        may run on all CPUs."""
         idle_s = self._idle_s()
         if not self.threads or self.idle_s is None or idle_s is None:
             return None
@@ -137,7 +142,9 @@ class _Waits:
         return max(0.0, min(waited_s, others_s - tick_s * (1 + count**0.5)))
 
     def _idle_s(self):
-        """Return the idle time of the tool's CPUs since boot, in s, summed over the CPUs. None if unknown."""
+        """Return the idle time since boot, in s, added up over the CPUs on which the tool may run.
+
+        Returns None if the kernel does not report the time, or if the tool may run on all CPUs."""
         try:
             with open("/proc/stat") as stat:
                 lines = {words[0]: words for words in map(str.split, stat) if words[0].startswith("cpu")}
@@ -156,9 +163,9 @@ def _kill_group(pid):
 
 
 def _kill_rest():
-    """Kill the processes that the tool left outside its process group.
+    """Kill the processes that the tool started outside its process group and left running.
 
-    Such orphans become children of this process, because it is a subreaper (see `main`)."""
+    The kernel makes such orphans children of the launcher, because the launcher is a subreaper (see `main`)."""
     while True:
         try:
             with open(f"/proc/self/task/{os.getpid()}/children") as listed:

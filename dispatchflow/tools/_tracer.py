@@ -1,19 +1,19 @@
-"""Run a program and the capture of its trace side by side, as a script.
+"""A script that runs a program and, at the same time, the tool that captures the program's trace.
 
-The program and the capture are in the process group of this script, so that one signal ends all. The only argument
-is JSON:
+Both processes are in the process group of this script, so that one signal ends all three. The only argument of the
+script is a JSON object:
 
   {program, capture, variables, log, facts, grace_s}
 
-`program` and `capture` are command lines. `variables` are added to the program's environment. The output of the
-capture is written to the file `log`. At the end, {program, capture, attached} is written to the file `facts`.
-`program` and `capture` are exit codes there, or null for a killed process. `attached` says whether the capture found
-the program.
+`program` and `capture` are the command lines of the program and of the capture tool. `variables` are added to the
+program's environment. The output of the capture tool is written to the file `log`. After both processes have ended, the
+script writes the JSON object {program, capture, attached} to the file `facts`. There, `program` and `capture` are exit
+codes, or null for a process that the script killed. `attached` says whether the capture tool found the program.
 
-The program waits at its end for the capture, and the capture waits for the program. Each would wait forever for a
-process that has failed. Therefore, `grace_s` seconds after one process has ended, the other process is killed. A
-capture that has found the program is not killed, because it may still write its file.
-"""
+At its end, the program waits for the capture tool, and the capture tool waits for the program. If one of them fails,
+the other one would wait forever. Therefore, the script kills the other one `grace_s` seconds after the first one has
+ended. There is one exception: a capture tool that has found the program is not killed, because it may still write its
+file."""
 
 import json
 import os
@@ -22,7 +22,7 @@ import sys
 import time
 
 _ATTACHED = b"Queue delay"
-"""The first words that the capture prints when it has found a program."""
+"""The first words that the capture tool prints when it has found a program."""
 
 
 def _attached(log):
@@ -31,7 +31,10 @@ def _attached(log):
 
 
 def _ended(process, limit):
-    """Return the exit code of `process`. At the time `limit()`, kill the process and return None."""
+    """Wait until `process` ends, and return its exit code.
+
+    `limit` is a function that returns a time of the clock `time.monotonic()`. If the process still runs at this time,
+    it is killed, and the result is None."""
     while process.poll() is None:
         if time.monotonic() > limit():
             process.kill()

@@ -1,4 +1,4 @@
-"""Find the Python bindings of a toolchain, and a Python interpreter that can import them."""
+"""Find the Python bindings of an IREE compiler, and a Python interpreter that can import them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from dispatchflow.iree.toolchain import Toolchain
 
 NO_BINDINGS = 3
-"""The exit code of `models/_script.py` if iree.compiler cannot be imported."""
+"""The exit code of the script `models/_script.py` if it cannot import iree.compiler."""
 
 NONE = "this toolchain has no Python bindings (iree.compiler.ir)"
 HINT = (
@@ -30,12 +30,11 @@ class Bindings:
 def bindings_of(toolchain: Toolchain) -> Bindings:
     """Return the Python bindings of the toolchain's compiler, with an interpreter that can import them.
 
-    Bindings in a Python environment need the environment's interpreter. For other bindings, the interpreter of this
-    process is used.
+    If the bindings belong to a Python environment, the interpreter is the one of this environment. Otherwise, for
+    example in a build tree, it is the interpreter of this process.
 
     Raises:
-        OSError: the toolchain has no bindings.
-    """
+        OSError: the toolchain has no bindings."""
     folder = Path(toolchain.compiler).parent
     for place in (*folder.parents[2:3], folder.parent / "compiler/bindings/python"):
         if (place / "iree/compiler/ir.py").exists() and any((place / "iree/compiler/_mlir_libs").glob("_mlir*.so")):

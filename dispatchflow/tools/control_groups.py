@@ -1,8 +1,7 @@
 """Read the CPU and memory limits of this process's control group and of the group's parents.
 
-The limits of both versions of cgroups(7) are read. The argument `root` is the directory that contains `proc` and
-`sys`.
-"""
+Both versions of cgroups(7) are supported. The argument `root` of the functions is the directory that contains `proc`
+and `sys`."""
 
 from __future__ import annotations
 
@@ -26,12 +25,14 @@ class Quota:
         return self.quota_us / self.period_us
 
     def __str__(self) -> str:
-        """Return the quota in the form of `cpu.max`."""
+        """Return the quota in the form of the kernel's file `cpu.max`, such as `50000 100000`."""
         return f"{self.quota_us} {self.period_us}"
 
 
 def cpu_quota(root: Path = _ROOT) -> Quota | None:
-    """Return the smallest CPU quota of all groups. None if there is no limit."""
+    """Return the smallest CPU quota of this process's control group and of the group's parents.
+
+    Returns None if no group has a quota."""
     found = []
     for folder in _folders("cpu", root):
         words = _words(folder / "cpu.max") or [
@@ -44,9 +45,10 @@ def cpu_quota(root: Path = _ROOT) -> Quota | None:
 
 
 def memory_bytes(root: Path = _ROOT) -> int | None:
-    """Return the smallest memory limit of all groups. None if there is no limit.
+    """Return the smallest memory limit of this process's control group and of the group's parents.
 
-    Version 1 of cgroups reports a number larger than any memory if there is no limit."""
+    Returns None if no group has a limit. Version 1 of cgroups does not report a missing limit: it reports a number that
+    is larger than any memory, and this number is returned."""
     words = [
         word
         for folder in _folders("memory", root)
@@ -64,7 +66,10 @@ def _words(path: Path) -> list[str]:
 
 
 def _folders(controller: str, root: Path) -> Iterator[Path]:
-    """Yield the directories of this process's control group and of the group's parents."""
+    """Yield the directories of this process's control group and of the group's parents.
+
+    In version 1 of cgroups, each controller has its own groups. There, only the groups of `controller` (`cpu` or
+    `memory`) are used."""
     mounts = list(_mounts(root, controller))
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -79,7 +84,10 @@ def _folders(controller: str, root: Path) -> Iterator[Path]:
 
 
 def _mounts(root: Path, controller: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (file system type, top group, mount point) of each hierarchy that may have the controller."""
+    """Yield (file system type, top group, mount point) of each mounted hierarchy of control groups.
+
+    The top group is the group that is visible at the mount point. A hierarchy of version 1 that does not have
+    `controller` is left out."""
     for line in _lines(root / "proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
         kind, _, options = [*after.split(" ", 2), "", ""][:3]

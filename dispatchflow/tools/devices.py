@@ -1,4 +1,4 @@
-"""The devices of this machine: its CPU, and the devices that a runtime's drivers find."""
+"""Find the devices of this machine: its CPU, and the devices that the drivers of IREE's runtime find."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _IDENTITY = ("name", "api", "vendor_id", "device_id", "driver", "driver_info", "
 def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: Store, limits: Limits) -> Device:
     """Return the device that runs code for `target`.
 
-    A CPU runs `threads` threads, or `machine.workers()` threads if `threads` is None. The threads run on the last
-    cores, because the first cores serve most interrupts. A GPU ignores `threads`.
+    If the device is a CPU, it runs `threads` threads, or `machine.workers()` threads if `threads` is None. These
+    threads run on the last cores, because the first cores serve most interrupts. If the device is a GPU, `threads` is
+    ignored.
 
     Raises:
         ValueError: `threads` is larger than the number of cores.
-        ToolchainError: the compiler does not know the target's CPU, or `host_cpu` fails.
-    """
+        ToolchainError: the compiler does not know the target's CPU, or `host_cpu` fails."""
     if not target.has_threads:
         with store.busy():
             return detect(target.driver, toolchain.tool("iree-run-module"), limits)
@@ -70,12 +70,11 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
 def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
     """Return the CPU name and features with which the toolchain compiles for this machine.
 
-    Features that the machine does not have, such as `-avx512f`, are left out. Otherwise all keys would change when a
-    new release of LLVM knows one more of them.
+    The result has only features that the machine has. The compiler also prints missing features, such as `-avx512f`. If
+    these were kept, each LLVM release that knows one more feature would change all cache keys.
 
     Raises:
-        ToolchainError: the compiler reports no CPU, or no CPU in `cpu_features.LEVELS` fits this machine.
-    """
+        ToolchainError: the compiler reports no CPU, or no CPU in `cpu_features.LEVELS` fits this machine."""
     processor = machine.cpu()
     asked = {"model": processor.model, "flags": processor.flags, "toolchain": toolchain.digest}
     name = f"host_cpu:{key_of('host_cpu', asked)}"
@@ -109,13 +108,12 @@ def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
 
 
 def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits) -> list[str]:
-    """Return the features of the target's CPU that the compiler reports, such as `+avx`. Empty for a GPU.
+    """Return the features, such as `+avx`, that the compiler reports for the target's CPU.
 
-    The store keeps the result.
+    The result is empty for a GPU. The store keeps the result, so that the compiler is asked only once.
 
     Raises:
-        ToolchainError: the compiler does not know this CPU or GPU.
-    """
+        ToolchainError: the compiler does not know this CPU or GPU."""
     flags = (*map(syntax_of(toolchain.version).flag, target.flags), "--compile-to=executable-targets")
     name = f"target:{key_of('target', {'flags': flags, 'toolchain': toolchain.digest})}"
     said = store.records.remembered(name)
@@ -137,7 +135,10 @@ def _remember(store: Store, name: str, value: str) -> None:
 def _configured(
     store: Store, flags: Sequence[str], problem: str, toolchain: Toolchain, limits: Limits, hint: str = _OTHER
 ) -> str:
-    """Compile a trivial module with `flags`. The result contains the target's CPU and features."""
+    """Compile a trivial module with `flags`, and return the module that the compiler prints.
+
+    The printed module names the target's CPU and its features. If the compile fails, `problem` and `hint` become the
+    text of the error."""
     with store.busy():
         argv = (toolchain.compiler, "-", *flags, "-o", "-")
         command = processes.Command(
@@ -152,9 +153,9 @@ def _configured(
 
 
 def detect(driver: str, tool: str, limits: Limits) -> Device:
-    """Return the first device of `driver`. If there is none, `Device.absent` of the result says why.
+    """Return the first device that the IREE driver `driver`, such as `cuda`, finds.
 
-    `tool` is the path of iree-run-module."""
+    If the driver finds no device, the field `absent` of the result says why. `tool` is the path of iree-run-module."""
     argv = (tool, f"--dump_devices={driver}")
     command = processes.Command(
         argv, Path("/"), device_environment(os.environ),
@@ -176,9 +177,10 @@ _BUILDS = {"cuda": "proc/driver/nvidia/version", "hip": "sys/module/amdgpu/versi
 
 
 def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
-    """Return `{"driver_build": VERSION}` for the kernel module of a GPU driver. Empty if unknown.
+    """Return `{"driver_build": VERSION}`, with the version of the GPU driver's kernel module.
 
-    The part of the driver that compiles PTX changes together with the kernel module."""
+    The version matters because the part of the driver that compiles PTX changes together with the kernel module. The
+    result is empty if the version is unknown."""
     if driver not in _BUILDS:
         return {}
     try:
@@ -189,9 +191,10 @@ def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
 
 
 def parse(text: str) -> tuple[str | None, dict[str, Any]]:
-    """Return (URI, identity) of the first device in the output of `--dump_devices`.
+    """Return the URI and the identifying fields of the first device that `--dump_devices` printed.
 
-    The result is `(None, {})` if there is no device."""
+    The fields, such as the name and the driver's version, are part of cache keys. The result is `(None, {})` if `text`,
+    the output of `--dump_devices`, has no device."""
     begin = re.search(r"--device=(\S+)", text)
     if begin is None:
         return None, {}

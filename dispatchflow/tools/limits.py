@@ -27,19 +27,24 @@ _NO_MEMORY = re.compile(
 class Limits:
     compile_s: float = 300.0
     run_s: float = 120.0
-    """The limit for one call in verification."""
+    """The time limit, in s, for one call of a compiled module in verification."""
     block_s: float = 300.0
-    """The limit for one benchmark process."""
+    """The time limit, in s, for one benchmark process."""
     memory_bytes: int | None = None
-    """The limit on private writable memory. Mapped code does not count. None for no limit."""
+    """The limit on the private writable memory of one tool. None means no limit.
+
+    Mapped code does not count."""
     memory_asked: bool = False
-    """Whether the user set `memory_bytes`. If False, a limit is the size of the machine's memory."""
+    """Whether the user set `memory_bytes`.
+
+    If False, `memory_bytes` is either None or the size of the machine's memory."""
 
     def hit(self, time_limit: str, timed_out: bool, stderr: str) -> LimitHit | None:
-        """Return the limit that made a tool fail, or may have made it fail. None if no limit did.
+        """Return the limit that caused the failure of a tool, or that may have caused it.
 
-        `time_limit` is the name of the time limit, such as `run_limit`. If the user set a memory limit, any failure
-        may be its effect: a lack of memory has many symptoms."""
+        Returns None if no limit can be the cause. `time_limit` is the name of the tool's time limit, such as
+        `run_limit`. `timed_out` says whether the tool reached this limit. If the user set a memory limit, this limit is
+        a possible cause of any other failure, because a tool that runs out of memory may fail in many ways."""
         if timed_out:
             return LimitHit(time_limit, self.value(time_limit))
         if self.memory_bytes is None:
@@ -48,17 +53,17 @@ class Limits:
         return LimitHit("memory_limit", self.memory_bytes, said) if said or self.memory_asked else None
 
     def failure(self, time_limit: str, outcome: Outcome, stderr: str) -> str | None:
-        """Return why a tool failed, with the limit that may be the cause. None if the tool succeeded."""
+        """Return why a tool failed, and which limit may be the cause. Returns None if the tool succeeded."""
         if outcome.failure is None:
             return None
         hit = self.hit(time_limit, outcome.timed_out, stderr)
         return hit.reason(outcome.failure) if hit else outcome.failure
 
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
-        """Return why a failed action runs again, such as `failed at run_limit=10, now 20`.
+        """Return why a failed step, such as a compile, runs again: `failed at run_limit=10, now 20`.
 
-        Returns None if the limit was not raised. `recorded` is (name, value) of the limit that may have caused the
-        failure; None if no limit did."""
+        `recorded` is the name and the value of the limit that may have caused the failure, or None if no limit did.
+        Returns None if `recorded` is None, or if the user has not raised this limit since then."""
         if recorded is None:
             return None
         name, value = recorded
@@ -68,7 +73,7 @@ class Limits:
         return f"failed at {name}={shown(name, value)}, now {shown(name, now)}"
 
     def value(self, name: str) -> Any:
-        """Return the limit `name`, such as `run_limit`, in s or bytes. None for no limit."""
+        """Return the value of the limit `name`, such as `run_limit`, in s or bytes. None means no limit."""
         return getattr(self, _FIELDS[name])
 
 
@@ -77,25 +82,27 @@ DEFAULT = Limits()
 
 @dataclass(frozen=True, slots=True)
 class LimitHit:
-    """A limit that made a tool fail. `value` is in s or bytes."""
+    """A limit that caused the failure of a tool, or that may have caused it. `value` is in s or bytes."""
 
     name: str
     value: float
     certain: bool = True
-    """False if the tool may have failed for another reason."""
+    """True if the limit certainly made the tool fail. False if there may be another cause."""
 
     def reason(self, otherwise: str | None) -> str:
-        """Return a text with the limit as the reason for a failure.
+        """Return a text that names the limit as the cause, or as the possible cause, of a failure.
 
-        `otherwise` is the failure of the process, such as `exit code 1`. The text contains `otherwise` if the limit
-        may not be the cause."""
+        `otherwise` says how the process failed, such as `exit code 1`. The text contains `otherwise` only if the limit
+        is not certainly the cause."""
         what = "ran out of memory at" if self.name == "memory_limit" else "took longer than"
         what = what if self.certain else f"{otherwise}, under"
         return f"{what} {self.name}={shown(self.name, self.value)}; a higher {self.name} tries again"
 
 
 def shown(name: str, value: float | None) -> str:
-    """Return a limit as the command line spells it, such as `8GiB`. A long number is rounded."""
+    """Return the value of a limit as the command line spells it, such as `8GiB`.
+
+    A number with many digits is rounded. `name` is the name of the limit, such as `memory_limit`."""
     if value is None:
         return "none"
     if name != "memory_limit":
@@ -120,11 +127,10 @@ def seconds(text: str) -> float:
 
 
 def percent(text: str) -> float:
-    """Parse a percentage: `5%` → 0.05.
+    """Parse a percentage. For example, the result for `5%` is 0.05.
 
     Raises:
-        ValueError: `text` is not a percentage above 0% and at most 100%.
-    """
+        ValueError: `text` is not a percentage above 0% and at most 100%."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)%", text, re.ASCII)
     if match is None or not 0 < (value := float(match[1])) <= 100:
         raise ValueError("a percentage such as 5%, above 0%, at most 100%")
@@ -132,11 +138,10 @@ def percent(text: str) -> float:
 
 
 def memory(text: str) -> int | None:
-    """Parse a memory limit: `8GiB` → bytes, `none` → None.
+    """Parse a memory limit, such as `8GiB`, and return it in bytes. The result for `none` is None.
 
     Raises:
-        ValueError: `text` is not a size, or the size is 0 or too large.
-    """
+        ValueError: `text` is not a size, or the size is 0 or too large."""
     if text == "none":
         return None
     try:
@@ -149,11 +154,10 @@ def memory(text: str) -> int | None:
 
 
 def size(text: str) -> int:
-    """Parse a size: `500MB`, `2GiB` → bytes.
+    """Parse a size, such as `500MB` or `2GiB`, and return it in bytes.
 
     Raises:
-        ValueError: `text` is not a number with a unit.
-    """
+        ValueError: `text` is not a number with a unit."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([KMGT])(i?)B|B)", text)
     if match is None:
         raise ValueError("a number with its unit, such as 500MB or 2GiB")

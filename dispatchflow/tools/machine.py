@@ -26,14 +26,15 @@ class Cpu:
 
 @lru_cache(maxsize=1)
 def cpu() -> Cpu:
-    """Return the CPU on which a case with one thread runs."""
+    """Return the model, flags and microcode of the CPU on which a case with one thread runs."""
     return described(Path("/proc/cpuinfo").read_text(errors="replace"), reported(cores()))
 
 
 def described(text: str, number: int) -> Cpu:
-    """Return the CPU `number` in `text`, the content of /proc/cpuinfo.
+    """Return the model, flags and microcode of a CPU, as read from `text`.
 
-    If the entry of this CPU is missing, the first entry is used."""
+    `text` is the content of /proc/cpuinfo. `number` is the number of the CPU. If `text` has no entry for this number,
+    the first entry is used."""
     blocks = text.split("\n\n")
     block = next((b for b in blocks if re.search(rf"^processor\s*:\s*{number}$", b, re.MULTILINE)), blocks[0])
     fields: dict[str, str] = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.*)$", block, re.MULTILINE))
@@ -50,16 +51,19 @@ _IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 @lru_cache(maxsize=1)
 def identity() -> str:
-    """Return a digest of the machine's id and host name. Times are reused only with the same digest.
+    """Return a digest (hash) of the machine's id and host name. It identifies this machine.
 
-    The id alone is not enough, because machines made from one image often have the same id."""
+    Measured times are reused only if this digest is the same. The id alone would not be enough, because machines that
+    were made from one image often have the same id."""
     ids = [path.read_text().strip() for path in _IDS if path.is_file()]
     # machine-id(5): the id itself must not be exposed.
     return digest_of("\n".join(["dispatchflow", *ids[:1], os.uname().nodename]).encode())
 
 
 def hypervisor() -> str | None:
-    """Return the name of the hypervisor, such as `KVM`, or `unknown`. None on a physical machine."""
+    """Return the name of the hypervisor, such as `KVM`, or `unknown` if it has no known name.
+
+    Returns None on a physical machine."""
     if "hypervisor" not in cpu().flags.split():
         return None
     for path in (Path("/sys/hypervisor/type"), Path("/sys/class/dmi/id/sys_vendor")):
@@ -78,7 +82,7 @@ def cores() -> tuple[int, ...]:
 def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
     """Return one of the `allowed` logical CPUs for each physical core, the fastest cores last.
 
-    `root` replaces `/`."""
+    `root` is the directory that contains `sys`."""
     firsts: dict[str, int] = {}
     for number in sorted(allowed):
         siblings = root / f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
@@ -88,10 +92,10 @@ def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
 
 
 def reported(cores: Sequence[int], root: Path = Path("/")) -> int:
-    """Return the logical CPU whose model and clock are recorded for the machine.
+    """Return the number of the logical CPU whose model and clock are recorded for the machine.
 
-    With several kinds of cores, the result is the last of `cores`, because a single thread runs on that core. Otherwise
-    the result is CPU 0."""
+    If the machine has cores of different speeds, the result is the last of `cores`, because a case with one thread runs
+    on that core. Otherwise the result is CPU 0."""
     return cores[-1] if len(set(map(_speeds(root), cores))) > 1 else 0
 
 
@@ -99,7 +103,9 @@ _SLOWEST_FIRST = ("cpu_lowpower", "cpu_atom", "cpu_core")
 
 
 def _speeds(root: Path) -> Callable[[int], int]:
-    """Return a function that ranks the speed of a logical CPU. The rank is 0 if all cores are alike."""
+    """Return a function that returns the rank of a logical CPU's speed. A faster CPU has a higher rank.
+
+    The rank is 0 if the kernel reports nothing about the speed."""
     kinds: dict[int, int] = {}
     for speed, kind in enumerate(_SLOWEST_FIRST):
         with suppress(OSError):
@@ -116,7 +122,9 @@ def _speeds(root: Path) -> Callable[[int], int]:
 
 
 def workers() -> int:
-    """Return the number of cores, or the CPU quota if the quota is smaller."""
+    """Return the number of cores that this process may use, or its CPU quota if the quota is smaller.
+
+    The result is at least 1."""
     quota = control_groups.cpu_quota()
     return len(cores()) if quota is None else min(len(cores()), max(1, int(quota.cpus)))
 

@@ -10,19 +10,19 @@ ILLEGAL_INSTRUCTION = "it has an instruction that this CPU does not have"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a process, and the time and memory that it used."""
+    """The result of running a process: its exit code, and the time and memory that it used."""
 
     code: int
-    """The exit code. If a signal ended the process, minus the signal's number."""
+    """The exit code. If a signal ended the process, the code is minus the signal's number, such as -9."""
     timed_out: bool
     wall_s: float
     cpu_s: float
     peak_bytes: int
-    """The maximum resident size of the process and its children, in bytes."""
+    """The largest resident size that the process or any one of its children had, in bytes."""
     waited_s: float | None = None
-    """The longest time that one thread waited for a CPU that other processes used.
+    """The longest time that one thread waited for a CPU that other processes used, in s.
 
-    None if the time was not requested, or if the kernel does not report the time."""
+    None if `Command.count_waits` was False, or if the time is unknown."""
 
     @property
     def failure(self) -> str | None:
@@ -38,7 +38,8 @@ class Outcome:
 
     @property
     def repeatable(self) -> bool:
-        """Whether a failure would happen again in the next run.
+        """Whether a failure would probably happen again in the next run.
 
-        A SIGKILL before the time limit comes from outside, for example from the kernel when memory is full."""
+        False after a SIGKILL before the time limit. Such a signal comes from outside, for example from the kernel when
+        memory is full."""
         return self.timed_out or self.code != -9

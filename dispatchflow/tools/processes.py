@@ -36,9 +36,11 @@ class Command:
     output_limit_bytes: int = 32 << 20
     """The limit on each of stdout and stderr. The middle of longer output is left out."""
     cpus: tuple[int, ...] = ()
-    """The CPUs that the process may use. Empty for all CPUs."""
+    """The CPUs that the process may use. An empty tuple means all CPUs."""
     count_waits: bool = False
-    """Whether to measure `Outcome.waited_s`. The wait is read whenever the process prints."""
+    """Whether to measure how long the process waits for a CPU, as `Outcome.waited_s`.
+
+    A thread that ends before the process prints anything may not be counted."""
 
 
 class _Local(threading.local):
@@ -49,13 +51,12 @@ _local = _Local()
 
 
 def run(command: Command) -> Outcome:
-    """Run `command` until it ends or reaches its time limit.
+    """Run `command` until it ends. At its time limit, the command is killed.
 
-    Each thread has its own launcher process, which starts the commands (`_launcher.py`).
+    A launcher process (`_launcher.py`) starts the command. Each thread of this program has its own launcher.
 
     Raises:
-        OSError: the program could not be started, or its output could not be written.
-    """
+        OSError: the program could not be started, or its output could not be written."""
     launcher = _local.launcher
     if launcher is None or launcher.poll() is not None:
         launcher = _local.launcher = subprocess.Popen(
@@ -94,7 +95,9 @@ def run(command: Command) -> Outcome:
 
 
 def _end_session(session: int) -> None:
-    """Kill the processes that a killed launcher left, such as children of the tool."""
+    """Kill the processes that a killed launcher left running, such as children of the tool.
+
+    `session` is the number of the launcher's session, to which all these processes belong."""
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError):  # the process has ended
             if int((place / "stat").read_text().rpartition(")")[2].split()[3]) == session:
@@ -102,13 +105,13 @@ def _end_session(session: int) -> None:
 
 
 def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
-    """Run `command` and return (outcome, stdout, shortened stderr).
+    """Run `command` with the input `stdin`, and return (outcome, stdout, shortened stderr).
 
-    Terminal escape sequences are removed. The output goes to memory, because a full disk would truncate a file.
+    Terminal escape sequences are removed from both texts. The output is written to memory and not to files, because
+    files would be incomplete if the disk is full.
 
     Raises:
-        OSError: the program could not be started.
-    """
+        OSError: the program could not be started."""
     files = {name: os.memfd_create(name) for name in ("stdin", "stdout", "stderr")}
     try:
         os.write(files["stdin"], stdin.encode())
@@ -124,7 +127,9 @@ def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
 
 
 def shortened(path: Path, limit: int = _SHOWN_BYTES) -> str:
-    """Return the beginning and the end of a tool's output file. Empty if the file is missing."""
+    """Return the text of a tool's output file. If it is too long, its middle is left out.
+
+    `limit` is the largest number of characters. The result is empty if the file is missing."""
     return _short(path.read_bytes().decode(errors="replace"), limit) if path.exists() else ""
 
 

@@ -1,8 +1,8 @@
 """Find all files that a program and its child programs load.
 
-Names and links do not show which files run. For example, `iree-compile` may be a script that starts a program
-elsewhere. With `LD_DEBUG=files`, glibc's loader reports all files that each process loads (ld.so(8)).
-"""
+The name of a program does not show which files run. For example, `iree-compile` may be a script that starts a program
+in another directory. Therefore the program runs with the variable `LD_DEBUG=files`, which makes glibc's loader report
+all files that each process loads (ld.so(8))."""
 
 from __future__ import annotations
 
@@ -13,29 +13,32 @@ from collections.abc import Iterable
 from pathlib import Path
 
 TELL = {"LD_DEBUG": "files"}
-"""The variable with which the loader reports the files that a process loads."""
+"""The environment variable that makes glibc's loader report the files that a process loads."""
 
 _LOADED = re.compile(
     rb"^ *\d+:\t(?:calling init|initialize program): (/.+?)\n(?= *\d+:\t|\Z)", re.MULTILINE | re.DOTALL
 )
-"""The path of a loaded file. A path may contain any bytes, so it ends before the loader's next line."""
+"""A pattern that finds the path of each loaded file in the reports of glibc's loader.
+
+A path may contain any bytes, including newlines. Therefore the path is taken to end where the loader's next line
+begins."""
 
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64")
 _OURS = re.compile(r"iree|mlir|llvm|lld|clang", re.IGNORECASE)
 
 
 def output(folder: Path) -> dict[str, str]:
-    """Return variables that make glibc's loader report the files that a process loads.
+    """Return environment variables that make glibc's loader report the files that a process loads.
 
     The loader writes one report per process into `folder`. The function `files` reads the reports."""
     return TELL | {"LD_DEBUG_OUTPUT": str(folder / "loaded")}
 
 
 def files(folder: Path) -> list[Path]:
-    """Return the files named in the loader's reports, without system files such as the C library.
+    """Return the files that are named in the reports of glibc's loader, without system files.
 
-    The loader wrote the reports into `folder` (see `output`). Links are not resolved; the caller can thus see when a
-    link is changed."""
+    The loader wrote the reports into `folder` (see `output`). System files are, for example, the C library. Links are
+    not resolved, so that the caller can notice when a link is changed."""
     texts = (path.read_bytes() for path in folder.glob("loaded.*"))
     found = {Path(os.fsdecode(name)) for text in texts for name in _LOADED.findall(text)}
     return sorted(path for path in found if path.is_file() and not _is_system(path.resolve()))

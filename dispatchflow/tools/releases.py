@@ -1,4 +1,4 @@
-"""Fetch a released toolchain on first use, and keep its files in the store."""
+"""Fetch a released IREE compiler and runtime on first use, and keep their files in the store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dispatchflow.tools import processes
 # The files that are unpacked: the compiler with its Python bindings, which find sites, and the runtime's tools.
 _WANTED = re.compile(r"iree/compiler/.+|iree/_runtime_libs/(iree-[^/]+|version\.py)")
 _RECORD = "RECORD.json"
-"""The file with each unpacked file's digest, beside `iree/`."""
+"""The file that lists the digest (hash) of each unpacked file. It is beside the directory `iree/`."""
 _FETCH_LIMIT_S = 1800.0
 _SAY_EVERY_S = 5.0
 
@@ -30,7 +30,7 @@ _SAY_EVERY_S = 5.0
 def is_version(word: str) -> bool:
     """Return whether `word` is a version as the package index writes it, such as `3.12.0`.
 
-    A leading zero is refused, because `03.9` would get a second directory for the release 3.9."""
+    A number with a leading zero is refused, because `03.9` would get a second directory for the release 3.9."""
     return re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){1,2}(rc\d+)?", word) is not None
 
 
@@ -43,13 +43,12 @@ def fetched_versions(store: Store) -> list[str]:
 
 
 def fetch(store: Store, version: str, say: Callable[[str], None]) -> Path:
-    """Return the directory that contains the release's `iree/`. A missing release is fetched first.
+    """Return the directory of a release, which contains `iree/`. Fetch the release if it is missing.
 
-    `say` is called with each line that reports the progress.
+    `say` is a function that is called with each line of text about the progress.
 
     Raises:
-        ToolchainError: the release does not exist, or it cannot be fetched or unpacked.
-    """
+        ToolchainError: the release does not exist, or it cannot be fetched or unpacked."""
     place = _place(store, version)
     if place.is_dir():
         return place
@@ -83,7 +82,9 @@ def fetch(store: Store, version: str, say: Callable[[str], None]) -> Path:
 
 
 def _is_dated(version: str) -> bool:
-    """Return whether `version` is a date. All versions were dates until November 2024."""
+    """Return whether `version` begins with a date, such as `20241104.1068`.
+
+    Until November 2024, all versions of IREE began with a date."""
     return int(version.split(".")[0]) > 9999
 
 
@@ -152,9 +153,10 @@ def _record(place: Path) -> None:
 
 
 def edited(store: Store, version: str) -> list[str]:
-    """Return `FILE differs` or `FILE is missing` for each changed file of a fetched release.
+    """Return the text `FILE differs` or `FILE is missing` for each changed file of a fetched release.
 
-    All files are read. A release without recorded digests counts as unchanged."""
+    All files are compared with the digests (hashes) that were recorded after the release was fetched. If no digests
+    were recorded, the result is empty."""
     place = _place(store, version)
     try:
         known: dict[str, str] = json.loads((place / _RECORD).read_text())
@@ -167,7 +169,7 @@ def edited(store: Store, version: str) -> list[str]:
 
 
 def warning(version: str, found: Sequence[str]) -> str:
-    """Return the warning about the files in `found`, the result of `edited`."""
+    """Return a warning that files of a release have changed. `found` is the result of `edited`."""
     files = ", ".join(found[:3]) + (f", and {len(found) - 3} more" if len(found) > 3 else "")
     return f"iree={version} is damaged or was edited: {files}; to fetch it again: doit toolchains remove={version}"
 

@@ -1,4 +1,4 @@
-"""Find `perf` and `objdump` on this machine, and explain why samples cannot be taken."""
+"""Find the tools `perf` and `objdump`, and explain why `perf` cannot sample a program's instructions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dispatchflow.errors import ToolError
 
 _LEVEL = Path("/proc/sys/kernel/perf_event_paranoid")
 _ENOUGH = ("-1", "0", "1", "2")
-"""The levels at which users may sample their own programs."""
+"""The values of kernel.perf_event_paranoid with which users may sample their own programs."""
 _DENIED = ("paranoid", "not permitted", "Permission denied", "No permission", "EACCES", "EPERM", "not supported")
 
 
@@ -35,7 +35,7 @@ def objdump() -> str | None:
 
 
 def refused(stderr: str) -> ToolError | None:
-    """Return an error if `perf record` failed because samples are not permitted. Otherwise None.
+    """Return an error if `perf record` failed because sampling is not permitted. Otherwise return None.
 
     `stderr` is the output of `perf record`."""
     if not any(word in stderr for word in _DENIED):

@@ -29,11 +29,11 @@ _INSTALL = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-com
 
 
 def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables with which the toolchain's tools run.
+    """Return `variables` with the changes that the toolchain's tools need.
 
-    If LD_LIBRARY_PATH is set, the toolchain's own directories are put first in it. Otherwise the tools could load
-    libraries that the toolchain's digest does not include. If the linker's path needs shell quotes,
-    IREE_LLVM_EMBEDDED_LINKER_PATH is set to the quoted path. The compiler, up to release 3.13, passes the path
+    If LD_LIBRARY_PATH is set, the toolchain's own directories are put before the others. The tools then load their own
+    libraries, whose content is part of the toolchain's digest (hash). If the path of the linker needs shell quotes,
+    IREE_LLVM_EMBEDDED_LINKER_PATH is set to the quoted path, because the compiler, up to release 3.13, passes the path
     unquoted to a shell."""
     seen = dict(variables)
     if _LIBRARIES in seen:
@@ -64,12 +64,12 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
     Args:
         word: `current` for this Python environment, a release such as `3.12.0`, or the path of an IREE build tree or of
             a Python environment.
-        say: a function that is called with each line about a download.
-        see: a function that is called with each path on which the choice depends.
+        say: a function that is called with each line about a download, and with a warning about changed files.
+        see: a function that is called with each path on which the choice depends. It returns a text (a stamp) that
+            changes when the file changes.
 
     Raises:
-        ToolchainError: the compiler or the runtime is missing or does not run.
-    """
+        ToolchainError: the compiler or the runtime is missing or does not run."""
     if word == "current":
         places = [Path(entry) for entry in sys.path if entry]
         hint = _INSTALL
@@ -103,11 +103,10 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
 
 
 def installed() -> tuple[Path, Path]:
-    """Return (compiler, directory of the runtime's tools) of this Python environment.
+    """Return (path of the compiler, directory of the runtime's tools) for this Python environment.
 
     Raises:
-        ToolchainError: the compiler or the runtime is missing.
-    """
+        ToolchainError: the compiler or the runtime is missing."""
     places = [Path(entry) for entry in sys.path if entry]
     found = [next((path for place in places if (path := place / name).is_file()), None) for name in (COMPILER, RUNTIME)]
     compiler, runtime = found
@@ -136,13 +135,13 @@ def _first_present(places: Sequence[Path], names: Sequence[str], see: See) -> Pa
 
 
 def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
-    """Return the toolchain of the program `compiler` and of the runtime's tools in the folder `runtime`.
+    """Return the description of the toolchain whose compiler is the program `compiler`.
 
-    The store keeps the result until a file of the toolchain changes.
+    The tools of its runtime are in the folder `runtime`. The store keeps the result until a file of the toolchain
+    changes.
 
     Raises:
-        ToolchainError: a program does not run, or the files that the compiler loads cannot be determined.
-    """
+        ToolchainError: a program does not run, or the files that the compiler loads cannot be determined."""
     known = tuple(field.name for field in fields(Toolchain))
     place: dict[str, Ingredient] = {
         "known": known,
@@ -199,7 +198,10 @@ _IDENTITY = 3
 
 
 def runtime_of(store: Store, digest: str) -> str | None:
-    """Return the directory of a runtime that still has this digest. None if the store knows none."""
+    """Return the directory of an IREE runtime whose tools and libraries have the digest `digest`.
+
+    Only runtimes that the store remembers are searched, and their files are read again. Returns None if no runtime
+    fits."""
     for text in store.records.remembered_of("toolchain"):
         known = store.records.value(text)
         with contextlib.suppress(OSError):  # it was removed
@@ -219,24 +221,29 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
     """Return one file in each directory that may contain the linker and the platform libraries.
 
-    `compiler` may be a script that starts a compiler in another directory. `ran` has the program files that were loaded
-    when `compiler` ran."""
+    `compiler` may be a script that starts a compiler in another directory. Therefore the directories of the files in
+    `ran` count too, if these files contain a compiler. `ran` are the files that were loaded when `compiler` ran."""
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 
 
 def _files_beside(compiler: Path) -> list[Path]:
-    """Return the files that the compiler loads only when it needs them. Some of the files may not exist."""
+    """Return the files that the program `compiler` loads only when it needs them, such as the linker.
+
+    Some of the returned files may not exist."""
     folder, build = compiler.parent, compiler.parent.parent / "lib"
     platform = (folder / "iree_platform_libs").rglob("*")
     return [*folder.glob("libIREECompiler*"), *build.glob("libIREECompiler*"), folder / _LINKER, *platform]
 
 
 def _require_code(compiler: Path, ran: Sequence[Path]) -> None:
-    """Raise ToolchainError if neither `compiler` nor any of the files `ran` contains the compiler's code.
+    """Check that `compiler` or one of the files `ran` contains the code of an IREE compiler.
 
-    `ran` are the files that were loaded when the compiler printed its version. If `compiler` is a script, the code is
-    in one of them."""
+    `ran` are the files that were loaded when `compiler` printed its version. If `compiler` is a script, the code is in
+    one of these files.
+
+    Raises:
+        ToolchainError: none of the files contains the code."""
     files = (compiler, *ran)
     if not any(map(program_files.is_program, files)):
         found = "a script that starts no compiler for --version"
@@ -253,7 +260,7 @@ _SAID = b"IREE compiler version"
 
 
 def _version(store: Store, compiler: Path, limits: Limits, scratch: Path) -> tuple[str, str | None]:
-    """Return (version, revision). The revision is None if the compiler prints none."""
+    """Return the version and the revision that `compiler` prints, or (version, None) without a revision."""
     text = _output(store, compiler, "--version", "compile_limit", limits, scratch)
     # A release prints `3.13.0rc20261016 @ 89ece87b…`, a build tree `3.14.0.dev` or `(unknown)`.
     if (match := re.search(r"^ *IREE compiler version \(?([^\s)]+)\)?(?: @ (\S+))?$", text, re.MULTILINE)) is None:
@@ -263,9 +270,10 @@ def _version(store: Store, compiler: Path, limits: Limits, scratch: Path) -> tup
 
 
 def _output(store: Store, program: Path, arguments: str, time_limit: str, limits: Limits, scratch: Path) -> str:
-    """Return the stdout of `program`.
+    """Run `program` with `arguments`, and return what it prints to stdout.
 
-    glibc's loader writes reports of the files that the program loads to `scratch`."""
+    glibc's loader writes reports to the folder `scratch`. The reports name the files that the program loads.
+    `time_limit` is the name of the program's time limit, such as `run_limit`."""
     command = processes.Command(
         (os.fspath(program), *arguments.split()), Path("/"), program_files.output(scratch),
         time_limit_s=limits.value(time_limit), memory_limit_bytes=limits.memory_bytes,

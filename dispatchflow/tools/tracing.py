@@ -20,20 +20,21 @@ _GRACE_S = 5.0
 FILE = "trace.tracy"
 _LOG, _FACTS = "capture.log", "facts.json"
 _LOCAL = {"TRACY_ONLY_LOCALHOST": "1", "TRACY_ONLY_IPV4": "1"}
-"""Variables that keep the program from offering its trace to the network."""
+"""Environment variables that make a program offer its trace only to processes of this machine."""
 _WAITS = {"TRACY_NO_EXIT": "1"}
-"""With this variable, a program does not exit before its trace has been captured."""
+"""With this environment variable, a program does not exit before its trace has been captured."""
 
 _NO_SAMPLES = {"TRACY_NO_SYS_TRACE": "1"}
-"""The variable that turns off Tracy's samples of instructions. The program's own value has priority.
+"""The environment variable that turns off Tracy's samples of instructions.
 
-With samples, 9 of 12 runs of a small Python program with IREE 3.13 ended by SIGSEGV before the names of all zones
-were captured. Without samples, none of 12 runs did."""
+If the traced program's own environment sets this variable, that value is used. With samples, 9 of 12 runs of a small
+Python program with IREE 3.13 ended by SIGSEGV before the names of all zones (the parts that Tracy times) were captured.
+Without samples, none of 12 runs did."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracyRuntime:
-    """The instrumented tools of a runtime, in a folder beside the ordinary tools."""
+    """The tools of an IREE runtime that is instrumented for Tracy, in a folder beside the ordinary tools."""
 
     folder: Path
 
@@ -42,11 +43,10 @@ class TracyRuntime:
 
 
 def runtime_beside(runtime: str | Path) -> TracyRuntime:
-    """Return the instrumented runtime beside `runtime`, the folder of a release's ordinary tools.
+    """Return the runtime for Tracy beside `runtime`, the folder of a release's ordinary tools.
 
     Raises:
-        ToolError: the release has no instrumented runtime.
-    """
+        ToolError: the release has no instrumented runtime."""
     folder = Path(runtime).parent / _FOLDER
     if not (folder / _CAPTURE).is_file():
         hint = "iree-base-runtime brings it on Linux only; a build tree has none."
@@ -70,7 +70,9 @@ class Program:
 class Traced:
     file: Path
     outcome: Outcome
-    """The end of the program."""
+    """The exit code of the traced program, with the time and memory that were used.
+
+    The time and memory are those of the program and the capture together."""
 
     @property
     def failure(self) -> str | None:
@@ -80,12 +82,11 @@ class Traced:
 def capture(runtime: TracyRuntime, program: Program, scratch: Path, limit_s: float, memory_bytes: int | None) -> Traced:
     """Run `program` to its end and write its trace into the folder `scratch`.
 
-    All processes of the program are killed after `limit_s` seconds. `memory_bytes` limits the memory of each
-    process. None means no limit.
+    All processes of the program are killed after `limit_s` seconds. `memory_bytes` limits the memory of each process.
+    If `memory_bytes` is None, there is no limit.
 
     Raises:
-        ToolError: the program took longer than `limit_s`, never connected to the capture, or the capture failed.
-    """
+        ToolError: the program took longer than `limit_s`, never connected to the capture, or the capture failed."""
     port = str(_free_port())
     log, facts, file = (scratch.absolute() / name for name in (_LOG, _FACTS, FILE))
     request = {

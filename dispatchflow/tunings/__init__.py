@@ -1,4 +1,6 @@
-"""The registry of tuning families. A new file in this folder adds a family."""
+"""The registry of tuning families. A family has the tunings of one kind, such as `double_tiling`.
+
+To add a family, add a file to this folder."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from dispatchflow.tunings.api import Applied, Lowering, Release
 def configuration(dims: Iterable[str], levels: Mapping[str, Mapping[str, int]]) -> str:
     """Return tile sizes as the compiler prints them: `distribution = [64, 64, 0], …`.
 
-    `dims` has the dims of the op's loops, in order. `levels` is tiling level → dim → size. A dim without a size gets 0.
-    """
+    `dims` are the names of the dimensions of the op's loops, in order. `levels` maps each tiling level, such as
+    `distribution`, to a mapping from dimension to tile size. A dimension without a size gets 0."""
     return ", ".join(
         f"{level} = [{', '.join(str(sizes.get(dim, 0)) for dim in dims)}]" for level, sizes in sorted(levels.items())
     )
@@ -27,7 +27,9 @@ def inexpressible(syntax: Release) -> str | None:
 
 
 def ignored(asked: str, pipeline: str, applied: Applied) -> str | None:
-    """Return why the configuration `asked` was not applied under `pipeline`; None if it was applied."""
+    """Return why the compiler did not apply the tile sizes `asked` with the pipeline `pipeline`.
+
+    Returns None if it applied these tile sizes with this pipeline."""
     for executable in applied.executables:
         if any(config == asked for _, config in executable.configurations):
             wrong = executable.pipeline != pipeline

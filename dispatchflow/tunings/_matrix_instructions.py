@@ -45,7 +45,7 @@ _FIRST = "NV_MMA_SYNC_F32_16x8x16_F16"
 
 @dataclass(frozen=True, slots=True)
 class Mma:
-    """The tile sizes and element types in IREE's name of a matrix instruction."""
+    """A matrix instruction: the tile sizes and element types that its name in IREE contains."""
 
     m: int
     n: int
@@ -65,32 +65,33 @@ class Mma:
 
 @dataclass(frozen=True, slots=True)
 class MmaTiling(Tuning, ABC):
-    """Tile sizes of a product that is computed with a matrix instruction."""
+    """The tile sizes for a product of matrices that is computed with a matrix instruction."""
 
     mma: str
     """IREE's name of the instruction, such as `NV_MMA_SYNC_F32_16x8x16_F16`."""
     workgroup: tuple[int, int]
     """The tile of a workgroup, [m, n], in elements."""
     reduction: int
-    """The tile of a workgroup along k, in elements."""
+    """The size of a workgroup's tile along k, in elements."""
     subgroups: tuple[int, int]
-    """The number of subgroups along m and n."""
+    """The number of subgroups in a workgroup along m, and along n."""
     promote: tuple[int, ...] = (0, 1)
     """The operands that are copied to shared memory: 0 is the left operand, 1 the right operand."""
     stages: int | None = None
-    """The number of stages of the software pipeline. 1 means no pipeline, None the compiler's choice."""
+    """The number of stages of the software pipeline.
+
+    1 means no pipeline. None means that the compiler chooses the number."""
 
     pipeline: ClassVar[str]
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        """Return the tuning with these parameters.
+        """Return one tuning that has these parameters.
 
-        If only `mma` or nothing is given, return one tuning for each predefined tile.
+        If `parameters` is empty or has only `mma` (the instruction), return one tuning for each predefined tile.
 
         Raises:
-            ValueError: a parameter is unknown, missing or out of range.
-        """
+            ValueError: a parameter is unknown, missing or out of range."""
         name = parameters.get("mma", _FIRST)
         mma = Mma.of(name) if isinstance(name, str) else None
         if mma is None:
@@ -136,7 +137,9 @@ class MmaTiling(Tuning, ABC):
 
     @abstractmethod
     def levels(self, operation: Operation) -> dict[str, str]:
-        """Return the tile sizes as entries of the lowering configuration: name → text of the value."""
+        """Return the tile sizes as entries of IREE's lowering configuration.
+
+        The result maps the name of each entry to its value, which is a text."""
 
     def per_loop(self, operation: Operation, **sizes: int) -> str:
         return f"[{', '.join(str(sizes.get(loop.dim, 0)) for loop in operation.loops)}]"
@@ -183,7 +186,7 @@ class MmaTiling(Tuning, ABC):
         return self.subgroups[0] * self.subgroups[1] * self._subgroup_size
 
     def known(self, operation: Operation) -> dict[str, int]:
-        """Return dim → size for the static dims."""
+        """Return the sizes of the operation's static dimensions, by the names of the dimensions."""
         return {loop.dim: loop.size for loop in operation.loops if loop.dim not in operation.dynamic_dims}
 
     @property
@@ -196,7 +199,7 @@ class MmaTiling(Tuning, ABC):
 
     @property
     def unit(self) -> dict[str, int]:
-        """Dim → size of the tile that a workgroup computes with one instruction per subgroup."""
+        """The tile that a workgroup computes with one instruction per subgroup: its size in each dimension."""
         along = {"m": self.subgroups[0], "n": self.subgroups[1]}
         return {dim: along.get(dim, 1) * size for dim, size in self.instruction.items()}
 

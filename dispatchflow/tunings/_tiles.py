@@ -8,9 +8,10 @@ from dispatchflow.tunings.api import Applied, Lowering, Operation
 
 
 def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowering:
-    """Return a `Lowering` that gives the op a `compilation_info`.
+    """Return the text that gives an operation's main op the attribute `compilation_info`.
 
-    `pipeline` may also have further fields of `translation_info`, after the pipeline's name."""
+    `configuration` is the text of the lowering configuration. `pipeline` is the name of the pipeline, optionally
+    followed by further fields of `translation_info`. `region` is explained in `Lowering.region`."""
     return Lowering(
         prelude=f"""\
 #config = {configuration}
@@ -23,12 +24,14 @@ def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowerin
 
 
 def untiled(operation: Operation) -> str | None:
-    """Return why an operation cannot have tile sizes; None if it can."""
+    """Return why an operation cannot have tile sizes, or None if it can."""
     return None if operation.loops else f"no op of {operation.name} takes tiles"
 
 
 def ignored(pipeline: str, translation: str, configuration: str, applied: Applied) -> str | None:
-    """Return why no op has the requested configuration; None if an op has it."""
+    """Return a text that names the requested and the applied configuration if they differ.
+
+    Returns None if at least one op has the requested pipeline, translation info and configuration."""
     for executable in applied.executables:
         if (executable.pipeline, executable.translation) == (pipeline, translation) and any(
             found == configuration for _, found in executable.configurations
@@ -42,11 +45,12 @@ def not_applied(asked: str, applied: Applied) -> str:
 
 
 def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...]:
-    """Return the sizes in `value`. `form` is the allowed form, such as `[m, n] or [m, n, k]`.
+    """Return the sizes in `value`, which is the value of the tuning parameter `name`.
+
+    `form` is the allowed form of the value, such as `[m, n] or [m, n, k]`.
 
     Raises:
-        ValueError: the number of sizes is wrong, or a size is below `least` or no integer.
-    """
+        ValueError: the number of sizes is wrong, or a size is below `least` or no integer."""
     found = tuple(value) if isinstance(value, list | tuple) else (value,)
     counts = {one.count(",") + 1 for one in form.split(" or ")}
     if len(found) not in counts or not all(type(size) is int and size >= least for size in found):
@@ -56,11 +60,12 @@ def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...
 
 
 def check_names(parameters: Mapping[str, object], forms: Mapping[str, str], optional: Iterable[str] = ()) -> None:
-    """Check the names of parameters. `forms` has the form, such as `[m, n]`, of each allowed parameter.
+    """Check the names of a tuning's parameters.
+
+    `forms` maps the name of each allowed parameter to the form of its value, such as `[m, n]`.
 
     Raises:
-        ValueError: a parameter is unknown, or a parameter that is not in `optional` is missing.
-    """
+        ValueError: a parameter is unknown, or a parameter that is not in `optional` is missing."""
     unknown = sorted(set(parameters) - set(forms))
     missing = sorted(set(forms) - set(parameters) - set(optional))
     if unknown or missing:

@@ -28,7 +28,7 @@ class FileTuning(Tuning, ABC):
 
     @property
     def name(self) -> str:
-        """The family, the file's title and its digest: `tuning_spec_my_0123abcd`."""
+        """The names of the family and the file, and 8 digits of the file's hash: `tuning_spec_my_0123abcd`."""
         return f"{self.family}_{named(self.file)}"
 
     @property
@@ -36,7 +36,9 @@ class FileTuning(Tuning, ABC):
         return (self.file,)
 
     def requested(self, operation: Workload) -> str:
-        """Return the first three configurations in the file as text, and the number of the others."""
+        """Return the first three lowering configurations in the file as text.
+
+        If the file has more configurations, the text also says how many more."""
         found = _configurations(self.file.text)
         more = f" or {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         return f"of {named(self.file)}: {' or '.join(found[:_SHOWN])}{more}"
@@ -51,7 +53,9 @@ class FileTuning(Tuning, ABC):
         """The flag with which the compiler reads the file."""
 
     def ignored(self, operation: Workload, applied: Applied) -> str | None:
-        """Return why no op was lowered with a configuration from the file; None if an op was."""
+        """Return why the compiler lowered no op with a configuration from the file.
+
+        Returns None if it lowered at least one op with such a configuration."""
         named_here = set(_configurations(self.file.text))
         matched = named_here & set(applied.given)
         kept = {config for executable in applied.executables for _, config in executable.configurations}
@@ -67,11 +71,10 @@ class FileTuning(Tuning, ABC):
 def check(file: TuningFile) -> None:
     """Check that the file has a lowering configuration.
 
-    Without a configuration, the compiler's output would not show whether the file was applied.
+    For a file without a configuration, the compiler's output would not show whether the file was applied.
 
     Raises:
-        ValueError: the file has no configuration.
-    """
+        ValueError: the file has no configuration."""
     if not _configurations(file.text):
         raise ValueError(f"{file.path} names no lowering_config, so nothing would show whether it was applied")
 

@@ -1,6 +1,6 @@
-"""The contract of a tuning family, and all names that a family's file may import.
+"""The base class of all tuning families, and all names that the file of a family may import.
 
-A new family is one new file in this folder; docs/adding.md shows how."""
+To add a family, add one file to this folder; docs/adding.md shows how."""
 
 from __future__ import annotations
 
@@ -34,38 +34,45 @@ __all__ = [
 ]
 
 GIVEN = "given"
-"""The directory to which a tuning's flags may dump modules, in the compiler's working directory.
+"""The directory to which the flags of a tuning may dump modules.
 
-The dump shows the modules as they are before the compiler chooses configurations."""
+It is in the compiler's working directory. The dump shows the modules as they are before the compiler itself chooses
+lowering configurations."""
 
 
 PRODUCTS = (
     *("matmul", "batch_matmul", "matvec", "vecmat", "chain", "matmul_splitk", "quantized_matmul"),
     *("conv2d", "depthwise_conv2d", "quantized_conv2d", "attention"),
 )
-"""The operations that are sums of products of operands. Some tunings apply only to these operations."""
+"""The operations that multiply elements of operands and sum the products.
+
+Some tunings apply only to these operations."""
 
 
 class Lowering(msgspec.Struct, frozen=True):
-    """The text that a tuning adds to the module."""
+    """The text that a tuning adds to a case's MLIR module."""
 
     prelude: str = ""
-    """The lines with attribute aliases before the module."""
+    """The lines that define attribute aliases. They are written before the module."""
     attribute: str = ""
-    """The attribute on the operation's main op."""
+    """The attribute that is written on the operation's main op."""
     region: bool = False
     """Whether the main op and the ops after it are emitted inside one dispatch region.
 
-    Outside of a region, the compiler replaces some ops that have a dim of size 1, and drops the attribute."""
+    Outside of a region, the compiler replaces some ops that have a dimension of size 1, and the attribute is lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuningFile:
-    """A file that a tuning uses. Files with equal titles and contents are equal, whatever their paths."""
+    """A file that a tuning uses.
+
+    Two files are equal if their titles and texts are equal, even if their paths differ."""
 
     path: str = field(compare=False)
     title: str
-    """The file's name without the suffix; `-` replaces all but letters, digits, `_` and `-`."""
+    """The file's name without the suffix.
+
+    Every character that is not a letter, a digit, `_` or `-` is replaced by `-`."""
     text: str
 
     @property
@@ -74,7 +81,7 @@ class TuningFile:
 
     @property
     def name(self) -> str:
-        """The file's name in the compiler's working directory."""
+        """The name that the file gets in the compiler's working directory."""
         return f"{self.digest}.mlir"
 
 
@@ -88,30 +95,29 @@ class Tuning:
     form: ClassVar[str] = ""
     """The form of the tunings' names, such as `split_k_SLICES`, for error messages.
 
-    The form is empty if the only name is the family's."""
+    The form is empty if the family has only one tuning, which has the family's name."""
 
     file_parameter: ClassVar[str | None] = None
-    """The parameter whose value is a file; None if the family uses no file.
+    """The name of the parameter whose value is a file. None if the family uses no file.
 
-    `expand` gets the file as a `TuningFile`. On the command line, the tuning is `family:PATH`."""
+    `expand` gets the file as a `TuningFile`. On the command line, such a tuning is written as `family:PATH`."""
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
         """Return the tunings that `"family"` or `{family = "…", …}` in a spec requests.
 
-        Without parameters, the result is the family's predefined tunings. If the family needs parameters,
-        the result is empty.
+        Without parameters, the result has all predefined tunings of the family. The result is empty if the family has
+        none because it needs parameters.
 
         Raises:
-            ValueError: a parameter is unknown or out of range; the message says what is allowed.
-        """
+            ValueError: a parameter is unknown or out of range; the message says what is allowed."""
         if parameters:
             raise ValueError("takes no parameters")
         return (cls(),)
 
     @classmethod
     def parse(cls, word: str) -> Tuning | None:
-        """Return the tuning with the name `word`; None if this family has no such tuning."""
+        """Return the tuning whose name is `word`, or None if this family has no such tuning."""
         return next((tuning for tuning in cls.expand({}) if tuning.name == word), None)
 
     @property
@@ -120,17 +126,20 @@ class Tuning:
         return self.family
 
     def lowering(self, operation: Operation, syntax: Release) -> Lowering:
-        """Return the text that the tuning adds to the operation's module; empty if the tuning only has flags."""
+        """Return the text that the tuning adds to the operation's MLIR module.
+
+        The text is empty if the tuning consists only of compiler flags. `syntax` is the IREE release that reads the
+        text."""
         return Lowering()
 
     keeps_dispatches: ClassVar[bool] = True
-    """Whether the compiler makes exactly `operation.dispatches` dispatches; False if it may make more.
+    """Whether the compiler must make exactly the number of dispatches in `operation.dispatches`.
 
-    If False, the family's `ignored` must check the dispatches."""
+    If False, the compiler may make more. Then the family's method `ignored` must check the dispatches."""
 
     @property
     def annotates(self) -> bool:
-        """Whether the tuning adds text to the module. Such a tuning cannot be used for a user's module."""
+        """Whether the tuning adds text to the module. Such a tuning cannot be used for a user's own MLIR file."""
         return type(self).lowering is not Tuning.lowering
 
     @property
@@ -140,33 +149,36 @@ class Tuning:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The compiler flags in addition to the target's."""
+        """The compiler flags that the tuning adds to the target's flags."""
         return ()
 
     def unknown_to(self, backend: str) -> str | None:
-        """Return why this backend would ignore the tuning; None if it would not.
+        """Return why the compiler's backend `backend` would ignore the tuning, whatever the operation is.
 
-        The answer must also hold for a user's module."""
+        Returns None if the backend knows the tuning. The answer must also be right for a user's own MLIR file."""
         return None
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
-        """Return why the operation cannot have this tuning; None if it can."""
+        """Return why the operation cannot have this tuning on this backend, or None if it can."""
         return None
 
     def exceeds(self, operation: Operation, target: Target) -> str | None:
-        """Return why the target's hardware cannot run the tuning; None if it can."""
+        """Return why the target's hardware cannot run code with this tuning, or None if it can."""
         return None
 
     def inexpressible(self, syntax: Release, target: Target) -> str | None:
-        """Return why this release cannot express the tuning; None if it can."""
+        """Return why the tuning cannot be expressed in the syntax of an IREE release, or None if it can."""
         return None
 
     def requested(self, operation: Operation) -> str | None:
-        """Return the value of a row's column `requested_configuration`; None if the compiler chooses.
+        """Return the requested configuration as text, for the column `requested_configuration` of a row.
 
-        If the tuning adds only flags, `operation` may be a user's module."""
+        Returns None if the compiler chooses the configuration. If the tuning adds only flags, `operation` may also be a
+        user's own MLIR module."""
         return None
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        """Return how the applied configuration differs from the request; None if it does not."""
+        """Return how the configuration that the compiler applied differs from the requested one.
+
+        Returns None if the requested configuration was applied."""
         return None

@@ -1,6 +1,6 @@
-"""Tile sizes of a workgroup and of an invocation, for Vulkan and Metal.
+"""The tuning family `base_vectorize`: tile sizes of workgroups and invocations, for Vulkan and Metal.
 
-The pipeline is `SPIRVBaseVectorize`, the compiler's default for SPIR-V."""
+Its pipeline is `SPIRVBaseVectorize`, the compiler's default for SPIR-V."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_THREADS = {"vulkan-spirv": (128, "Vulkan promises"), "metal-spirv": (1024, 
 
 @dataclass(frozen=True, slots=True)
 class BaseVectorize(Tuning):
-    """A tiling of a product for SPIR-V."""
+    """The tile sizes for a product of matrices on a SPIR-V target."""
 
     workgroup: tuple[int, int]
     """The tile of a workgroup, [m, n]."""
@@ -63,7 +63,9 @@ class BaseVectorize(Tuning):
 
     @property
     def _threads(self) -> tuple[int, int]:
-        """(invocations along n, invocations along m); n comes first because it is contiguous in memory."""
+        """The number of invocations in a workgroup along n, and along m.
+
+        The number along n comes first, because the elements along n are contiguous in memory."""
         return self.workgroup[1] // self.thread[1], self.workgroup[0] // self.thread[0]
 
     @property

@@ -1,6 +1,6 @@
-"""Tile sizes for workers and registers, for CPU convolutions.
+"""The tuning family `conv_tile_and_decompose`: tile sizes for convolutions and pooling on CPUs.
 
-The pipeline, `ConvTileAndDecomposeExpert`, turns rows of the window into matrix products."""
+Its pipeline, `ConvTileAndDecomposeExpert`, turns rows of the window into matrix products."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ _NAME = re.compile(r"conv_tile_and_decompose_(\d+(?:x\d+){3})_(\d+(?:x\d+){3})_(
 
 @dataclass(frozen=True, slots=True)
 class ConvTileAndDecompose(Tuning):
-    """A tiling of a convolution or pooling.
+    """The tile sizes for a convolution or pooling.
 
-    In a depthwise convolution, the sizes for f apply to the channels, and the size for c is not used."""
+    The dimensions of the result are n (image), oh (row), ow (column) and f (channel). The summed dimensions are kh and
+    kw (the window's row and column) and c (input channel). If each channel is computed by itself, the sizes for f apply
+    to the channels, and the size for c is not used."""
 
     distribution: tuple[int, ...]
-    """The tile of a worker, [n, oh, ow, f] for any layout. A dim with size 0 is not tiled."""
+    """The tile of a worker, in the order [n, oh, ow, f] for every layout.
+
+    A dimension with size 0 is not tiled."""
     vector: tuple[int, ...]
-    """The register tile, [n, oh, ow, f] for any layout."""
+    """The tile in registers, in the order [n, oh, ow, f] for every layout."""
     reduction: tuple[int, ...]
-    """The steps along the summed dims, [kh, kw, c]."""
+    """The steps along the summed dimensions, [kh, kw, c]."""
 
     family: ClassVar[str] = "conv_tile_and_decompose"
     form: ClassVar[str] = (
@@ -108,7 +112,9 @@ def _has_unit(operation: Operation) -> bool:
 
 
 def _channels(operation: Operation) -> str | None:
-    """Return the dim of the result's channels; None if the loops are not those of a convolution."""
+    """Return the name of the loop dimension for the result's channels.
+
+    Returns None if the operation's loops are those of neither a convolution nor a pooling."""
     parallel = {loop.dim for loop in operation.loops if not loop.summed}
     summed = {loop.dim for loop in operation.loops if loop.summed}
     left = parallel - {"n", "oh", "ow"}

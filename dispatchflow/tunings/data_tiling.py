@@ -1,4 +1,6 @@
-"""Data tiling (`--iree-opt-data-tiling`): pack operands into tiles for a product, unpack the result."""
+"""The tuning family `data_tiling`: pack the operands of a product into tiles, and unpack the result.
+
+By default, it sets IREE's flag `--iree-opt-data-tiling`."""
 
 from __future__ import annotations
 
@@ -22,9 +24,13 @@ _VALUES = {"path": tuple(_PATHS), "ukernels": _UKERNELS}
 @dataclass(frozen=True, slots=True)
 class DataTiling(Tuning):
     path: str = "dispatch_creation"
-    """The phase in which operands are packed. `global_opt` packs and unpacks in separate dispatches."""
+    """The compiler phase in which operands are packed.
+
+    With `global_opt`, operands are packed and results are unpacked in dispatches of their own."""
     ukernels: str = "default"
-    """Which products of tiles call a microkernel: `none`, `all`, or `default` (the compiler's choice)."""
+    """Which products of tiles are computed by a microkernel: `none`, `all`, or `default`.
+
+    `default` means that the compiler chooses."""
 
     family: ClassVar[str] = "data_tiling"
     form: ClassVar[str] = "data_tiling, then optionally _global_opt, then optionally _ukernels_none or _ukernels_all"

@@ -1,6 +1,6 @@
-"""Double tiling for CPUs: tile sizes for workers, registers and a cache, and a reduction step.
+"""Double tiling for CPUs: tile sizes for workers, registers and a cache, and a step along the sum.
 
-The pipeline is `DoubleTilingExpert`."""
+The tuning selects IREE's pipeline `DoubleTilingExpert`."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _NAME = re.compile(r"double_tiling_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)(?:_cache_(\d+(?
 
 @dataclass(frozen=True, slots=True)
 class DoubleTiling(Tuning):
-    """A tiling of a product. A batch is computed one matrix at a time.
+    """The tile sizes of a product. The matrices of a batch are computed one at a time.
 
-    A product with a vector has no dim m or no dim n. The sizes for the missing dim are ignored."""
+    A product with a vector has only one of the dims m and n. The tile sizes for the other dim are ignored."""
 
     distribution: tuple[int, int]
-    """The tile of a worker, [m, n]."""
+    """The tile that a worker computes at a time, [m, n]."""
     vector: tuple[int, int]
-    """The register tile, [m, n]."""
+    """The tile that is kept in registers, [m, n]."""
     reduction: int
-    """The step along k."""
+    """The step along k, the summed dim."""
     cache: tuple[int, ...] | None = None
-    """The cache tile, [m, n] or [m, n, k]; None for no such tile."""
+    """The cache tile, [m, n] or [m, n, k]; None for no cache tile."""
 
     family: ClassVar[str] = "double_tiling"
     form: ClassVar[str] = (

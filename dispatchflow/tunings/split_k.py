@@ -1,6 +1,6 @@
 """Split-k: compute slices of the sum over k separately, and add them in a second dispatch.
 
-The flag is `--iree-dispatch-creation-split-matmul-reduction`."""
+The tuning sets the compiler flag `--iree-dispatch-creation-split-matmul-reduction`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A result of a call of a compiled function, as an array."""
+"""One result of calling a compiled function, as an array."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """One result of a call."""
+    """One result of calling a compiled function."""
 
     type: str
     """The type with its sizes in this call: `4x8xf32`, `tensor<f32>` (rank 0), `f32` (a bare number)."""
     array: Array | None
-    """The elements in the shape of the type; None for a number that cannot be read.
+    """The elements in the shape of the type. If the element type is unknown, a flat array of bytes.
 
-    If the element type is unknown, this is a flat array of bytes."""
+    None if the result is a bare number (not a tensor) of a type that cannot be read, such as bf16."""
     is_bytes: bool = False
-    """Whether `array` has bytes, because the element type is unknown."""
+    """Whether `array` holds raw bytes, because the element type is unknown."""

@@ -2,19 +2,18 @@
 
 A recipe is a way to make inputs whose results show certain errors (docs/verification.md). Numbers are made from
 Philox's raw stream, which numpy keeps stable (NEP 19), by the conversions of `operations._random`. Each operand has its
-own stream, so that operands differ and all tunings get the same data. An operation may define recipes itself
-(`Operation.made`). The other recipes are:
+own stream, independent of the tuning. An operation may define recipes itself (`Operation.made`). The others are:
 
 - `exact`: floating-point operands are small integers, with enough zeros that the accumulator represents every partial
   sum exactly. All orders of summation give the same bits, so a difference is a bug and not rounding. Exactly
-  `ExactRange.safe` terms of each result are nonzero; benchdnn has the same rule for the average result (oneDNN,
-  tests/benchdnn/matmul). Each line, such as a row of A in A·B, is multiplied by a power of two. Integer factors are
+  `ExactRange.safe` terms of each result are nonzero; in benchdnn, this number is an average (oneDNN,
+  tests/benchdnn/matmul). Each line, such as a row of A in A·B, is multiplied by a power of two. Integer operands are
   large numbers, and their sums wrap (see `operations._range`).
 - `wide`: like `exact`, but the operands have as many digits as exact sums allow (22 of f32's 24 binary digits). In most
   products one factor has all these digits and the other is 1 or -1. In some products of f32 and f64, both factors have
-  half of the digits. Each sum has few nonzero terms. Their places differ from sum to sum, and together cover the summed
-  dims. A kernel gives other bits if it reads an operand in a narrower type, leaves out a part of a product, or uses a
-  narrower accumulator for a part of the sum.
+  half of the digits. Each sum has few nonzero terms, at places that differ from sum to sum and together cover the
+  summed dims. The result has wrong bits if a kernel reads an operand in a narrower type, leaves out a part of a
+  product, or uses a narrower accumulator for a part of the sum.
 - `random`: floating-point numbers are uniform in [-1, 1), or in the operand's own range, and are rounded to the element
   type. Integers are uniform in the full range of their type."""
 
@@ -42,16 +41,16 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _BOTH = 2
-"""A result of `_turn`: both factors of a product have half of the digits."""
+"""The value in the array of `_turn` for products in which each factor has half of the digits."""
 
 _PARTS = 16
-"""With at least this many digits (f32, f64), a product may be a sum of products of narrow pieces."""
+"""Kernels may split a factor with at least this many binary digits (f32, f64) into narrower pieces."""
 
 _PACKED = {element.numpy_name for element in ElementType if element.bits < 8}
 
 
 def stored(array: Array) -> bytes:
-    """Return an array's bytes in the runtime's layout; the first of two 4-bit elements is in the low bits."""
+    """Return an array's bytes as the runtime stores them; two 4-bit elements fill a byte, low bits first."""
     if array.dtype.name not in _PACKED:
         return array.tobytes()
     halves = np.ascontiguousarray(array).view(np.uint8).reshape(-1) & 15
@@ -62,7 +61,7 @@ def stored(array: Array) -> bytes:
 
 
 def read(path: Path, dtype: np.dtype | str) -> Array:
-    """Read a file with bytes in the layout of `stored`, and return the elements as a flat array.
+    """Read a file that has the layout of `stored`, and return its elements as a flat array.
 
     If the number of 4-bit elements is odd, the array ends in an additional zero."""
     if (element := np.dtype(dtype)).name not in _PACKED:
@@ -72,7 +71,7 @@ def read(path: Path, dtype: np.dtype | str) -> Array:
 
 
 def made(operation: Operation, recipe: str) -> list[Array]:
-    """Return the operands that a recipe makes, in the shapes of `operation.operands()`."""
+    """Return the operands that a recipe (a way to make inputs) makes for an operation."""
     if (own := _range.largest(operation) if recipe == "largest" else operation.made(recipe)) is not None:
         types = (operand.type for operand in operation.operands())
         return [values.astype(dtype_of(tensor.element)) for values, tensor in zip(own, types, strict=True)]
@@ -82,7 +81,9 @@ def made(operation: Operation, recipe: str) -> list[Array]:
 
 
 def exact(operation: Operation, which: int = 0) -> list[Array]:
-    """Return the operands of the recipe `exact` (`which` is 0), `exact2` (1), and so on."""
+    """Return operands with which all partial sums are exact, as the recipe `exact` makes them.
+
+    An operation may have several sets of such operands: `which` is 0 for `exact`, 1 for `exact2`, and so on."""
     sets, recipe = thinnings(operation), 5 + which if which else 0
     thinning = sets[which]
     made = []
@@ -109,8 +110,8 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) -> Array:
     """Return random nonzero integers from -r to r for an operand; see `exact_range` for r.
 
-    The integers of an operand that is added to the sum are shifted. Most sums then become positive, or negative if
-    `clipped` is true and the operand is floating-point."""
+    If the operand is added to a sum, its integers are shifted: down if `clipped` is true and the operand is
+    floating-point, otherwise up. Most sums then have the sign of the shift."""
     numbers = exact_range(operation)
     values = below(raw, 2 * numbers.r) - numbers.r
     values += values >= 0  # no zeros: a lost zero would not be noticed
@@ -120,10 +121,10 @@ def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) ->
 
 
 def _balanced(operation: Operation, operand: Operand) -> Array:
-    """Return the elements of one factor: the terms of each sum are 1 and -1 and add up to 3 or 4.
+    """Return one factor of a product. In each sum, all terms are 1 or -1 and add up to 3 or 4.
 
-    The factor with more elements contains 1 and -1; the other factor is 1 everywhere. In a sum of fewer than four
-    terms, all terms are 1."""
+    The factor that has more elements consists of 1 and -1, and the other factor is 1 everywhere. In a sum of fewer than
+    four terms, all terms are 1."""
     shape, terms = operand.type.shape, operation.terms
     if operand != max(filter(_multiplied, operation.operands()), key=lambda each: each.type.size):
         return np.ones(shape, np.int64)
@@ -131,7 +132,7 @@ def _balanced(operation: Operation, operand: Operand) -> Array:
 
 
 def wide_digits(operation: Operation) -> tuple[int, int]:
-    """Return (binary digits of an element, nonzero terms of a result) for the recipe `wide`.
+    """Return (binary digits of an element, nonzero terms of a sum) in the inputs of the recipe `wide`.
 
     Both numbers are so small that each sum is exact, in any order of summation."""
     room = min(operation.types.accumulator.digits, operation.types.result.digits)
@@ -141,7 +142,7 @@ def wide_digits(operation: Operation) -> tuple[int, int]:
 
 
 def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
-    """Return the operands of the recipe `wide`, or of `wide2` if the two factors are `exchanged`."""
+    """Return the operands of the recipe `wide`, or of `wide2`, in which the two factors exchange roles."""
     digits, _ = wide_digits(operation)
     # If few results use an element, all numbers are positive before a relu, so that it hides no result.
     positive = operation.compares_bits("wide") and any(thinning.clipped for thinning in thinnings(operation))
@@ -182,10 +183,11 @@ def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
 
 
 def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
-    """Return the positions of zeros in the inputs of `wide`: (axes, nonzero elements per line).
+    """Return where the operands of `wide` have zeros: (axes of each operand, nonzero elements per line).
 
-    `axes` has the axes along which each operand has zeros; () for an operand without zeros. Only one factor of the
-    product has zeros: the factor whose nonzero elements occur at more of the summed indices."""
+    An operand has zeros along its axes; it has no zeros if the axes are (). A line is all elements that differ only in
+    their indices along these axes. Only one factor of a product has zeros: the factor whose nonzero elements occur at
+    more of the summed indices."""
     operands, (_, terms) = operation.operands(), wide_digits(operation)
     found: list[tuple[float, list[tuple[int, ...]], int]] = [(0, [()] * len(operands), 0)]
     for name in ("summed", "crossed"):
@@ -201,9 +203,9 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 
 
 def _all_codes(operation: Operation) -> int:
-    """Return how many exponents the recipe `wide` passes to `codes`; 0 if `wide` does not call `codes`.
+    """Return how many exponents the recipe `wide` passes to `codes`; 0 if it does not call `codes`.
 
-    For 8-bit floats, `wide` calls `codes` to get all significands. Kernels may decode these types with tables."""
+    `wide` calls `codes` only for 8-bit floats, to get all significands. Kernels may decode these types with tables."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     if not narrow or operation.addends or operation.clips:
@@ -214,9 +216,9 @@ def _all_codes(operation: Operation) -> int:
 def _scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
     """Return the scales of a factor's blocks, all powers of two, as an array [lines, blocks].
 
-    `index` is the number of the operand with the scales. `scaled` is the type of the factor. Scales differ from block
-    to block. But the product of the two factors' scales is the same for all blocks of a result, so that the result's
-    sum is exact. This product is between 2**-72 and 2**72."""
+    `index` is the number of the operand that has the scales. `scaled` is the type of the factor. The scales of a line
+    differ from block to block. For each result, the product of the two factors' scales is the same in all blocks, so
+    that the sum is exact. This product is between 2**-72 and 2**72."""
     # The sum of a block's products times one of the two scales is in the range of f32, too.
     least, most = exponents(scaled.element, subnormal=True)
     largest = 2 * (most + 1) + ceil(log2(scaled.shape[-1]))
@@ -226,14 +228,14 @@ def _scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
 
 
 def _multiplied(operand: Operand) -> bool:
-    """Return whether an operand is a factor of each summed term. Others are added to a sum or scale it."""
+    """Return whether an operand is a factor of the terms of a sum. Others are added to a sum or scale it."""
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 
 def _turn(size: int, digits: int) -> Array:
     """Return an array that says, for each summed index, which factor of the product has all `digits`.
 
-    Each of the `size` elements is 0, 1, or `_BOTH` if each factor has half of the digits."""
+    Each of the `size` elements is 0 or 1, the number of that factor, or `_BOTH` if each has half of the digits."""
     # The answer for an index is 0, 1, or `_BOTH` if each factor uses half of the digits. Only types with many digits
     # have `_BOTH`, because their products may be computed from products of parts of the factors.
     #
@@ -246,7 +248,7 @@ def _turn(size: int, digits: int) -> Array:
 
 
 def random(operation: Operation) -> list[Array]:
-    """Return the operands of the random recipe, in the shapes of `operation.operands()`."""
+    """Return random operands (the recipe `random`), in the shapes of `operation.operands()`."""
     made = [_random_operand(operand, index) for index, operand in enumerate(operation.operands())]
     if operation.multiplies and operation.clips:
         for values, operand in zip(made, operation.operands(), strict=True):
@@ -256,7 +258,7 @@ def random(operation: Operation) -> list[Array]:
 
 
 def _held(values: Array, element: ElementType) -> Array:
-    """Return the integers `values` as numbers of the element type.
+    """Return the integers `values`, adapted to what the element type can represent.
 
     Unsigned types get the magnitudes. F8E8M0FNU has only powers of two: it gets 2 for positive integers, else 1."""
     if element is ElementType.F8E8M0FNU:
@@ -271,10 +273,10 @@ def _mask(
     part: int = 0,
     parts: int = 1,
 ) -> Array:
-    """Return a mask with `share` true positions in each line; a shorter line is true everywhere.
+    """Return a boolean array of this shape in which `share` positions of each line are true.
 
-    A line is all positions that differ only in their indices along `axes`. Each `part`, from 0 to `parts` - 1, has
-    other true positions."""
+    A line is all positions that differ only in their indices along `axes`. A line of fewer positions is true
+    everywhere. The arrays for the parts 0 to `parts` - 1 are true at different positions."""
     # A line is all positions with the same index along the other axes; `terms` is their number. Position i of a line is
     # true if (i · stride + offset) mod terms < share, with a stride that spreads the true positions. The offset is
     # (line number · parts + part) · share. Therefore the parts of a line have different true positions, and so do
@@ -288,7 +290,7 @@ def _mask(
 
 
 def _stride(terms: int) -> int:
-    """Return a number near 0.618 · `terms` that has no common factor with it."""
+    """Return a number near 0.618 · `terms` that has no common factor with `terms`."""
     return next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)
 
 

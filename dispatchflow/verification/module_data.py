@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Return (type, bytes) of each argument. A type is spelt `4x8xf32`, or `=5` for the bare number 5.
+    """Return (type, bytes) of each argument; the type is `4x8xf32`, or `=5` for the number 5 (no tensor).
 
     Raises:
-        ToolError: the spec's inputs do not fit `types`, the types of arguments that the function declares.
+        ToolError: the spec's inputs do not fit `types`, the argument types that the function declares.
     """
     if program.problem is not None:
         raise ToolError(program.problem)
@@ -85,7 +85,7 @@ def _scalar(number: float) -> tuple[str, bytes]:
 
 
 def _number_in(file: File, declared: str, what: str) -> int | float:
-    """Return the number in a `.npy` file with one element, as a value of the type `declared`."""
+    """Return the only element of a `.npy` file, as a number of the type `declared`."""
     array = _load(file)
     if array.size != 1 or array.dtype.kind not in "biuf":
         raise ToolError(f"{what}: {file.spelt} holds {_held(array)}; the number {declared} needs one element")
@@ -99,7 +99,7 @@ def _held(array: Array) -> str:
 
 
 def _spelt(shape: Sequence[int], element: ElementType) -> str:
-    """Return a type in the runtime's spelling, `4x8xf32`."""
+    """Return a tensor type as the runtime spells it: `4x8xf32`."""
     return "x".join([*map(str, shape), element.mlir])
 
 
@@ -134,7 +134,7 @@ def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) 
 
 
 def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
-    """Parse literals as numbers of a type; raise ToolError for numbers out of the type's range."""
+    """Parse literals as numbers of the type `element`; raise ToolError if one is out of the type's range."""
     words = literals.words(value)
     if literals.is_integer(element):
         try:
@@ -153,9 +153,9 @@ def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
 
 
 def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, bytes]]:
-    """Return the results that the user expects, as index → (type such as `4x8xf32`, bytes).
+    """Return the expected results that the user gave: index → (type such as `4x8xf32`, bytes).
 
-    The type is "" if the user's file does not state it. Bare numbers are left out if there are only files of tensors.
+    The type is "" if the user's file does not state it. If the user gave only tensors' files, bare numbers are missing.
 
     Raises:
         ToolError: the number of results, a type or a size differs from the function's.
@@ -198,7 +198,7 @@ def _expected(item: File | str, declared: str, index: int) -> tuple[str, bytes]:
 
 
 def _typed(item: File, declared: str, index: int) -> bytes:
-    """Return the bytes of an expected result that is given as type and raw file, `4x8xf32=@y.bin`."""
+    """Return the bytes of an expected result that the user gave as type and raw file, `4x8xf32=@y.bin`."""
     assert item.type is not None
     if module.problem_with(item.type, declared) is not None:
         raise ToolError(f"expected result {index} is given as {item.type}; the function gives {declared}")
@@ -212,14 +212,14 @@ _WIDE = ("f64", "i64", "index")
 
 
 def number_type(declared: str, nbytes: int) -> np.dtype[Any]:
-    """Return the numpy type in which the runtime stores a bare number (no tensor) in `nbytes` bytes."""
+    """Return the numpy type of a bare number (no tensor) that the runtime stores in `nbytes` bytes."""
     return np.dtype(f"{'f' if declared in ('f32', 'f64') else 'i'}{nbytes}" if nbytes in (4, 8) else "u1")
 
 
 def number(held: bytes, declared: str) -> Array | None:
-    """Convert a result that is a bare number to an array of rank 0; None for f16 and bf16.
+    """Convert the bytes of a bare number (no tensor) to an array of rank 0; None for f16 and bf16.
 
-    `held` are the runtime's bytes, in which a narrow integer is in the low bits."""
+    The runtime wrote the bytes `held`. An integer of fewer bits is in the low bits."""
     if declared in ("f16", "bf16") or len(held) not in (4, 8):
         return None
     (value,) = np.frombuffer(held, number_type(declared, len(held)))
@@ -230,10 +230,10 @@ def number(held: bytes, declared: str) -> Array | None:
 
 
 def content(file: File) -> bytes:
-    """Return the bytes of a file; for a `.npz` archive, those of the `.npy` file `file.member` in it.
+    """Return the bytes of a file. If it is a `.npz` archive, return its `.npy` file `file.member`.
 
     Raises:
-        OSError: the file cannot be read, or has changed since it was planned.
+        OSError: the file cannot be read, or has changed since the plan was made.
         ToolError: the archive is damaged.
     """
     found = Path(file.path).read_bytes()
@@ -249,10 +249,10 @@ def content(file: File) -> bytes:
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
-    """Return the object files that a module names (name → content), and the changed text of the module.
+    """Return the object files of a module (new name → content), and the module's text with the new names.
 
-    A returned name is the digest of the file's content and a suffix. In the returned text, these names replace the
-    paths of the files. `printed` is the text of the module as the compiler prints it.
+    `printed` is the module's text as the compiler prints it, with the paths of the object files. The new name of a file
+    is the digest of its content with a suffix. It replaces the path in the returned text.
 
     Raises:
         ToolError: a file cannot be read, or the module refers to a file in a way that is not supported.
@@ -292,7 +292,7 @@ def _load(file: File) -> Array:
 
 
 def tolerance(element: ElementType, rtol: str | None) -> float:
-    """Return the relative tolerance for `tolerances`: `rtol` if it is given, else the default of the type."""
+    """Return the relative tolerance of results: `rtol` if it is given, else the element type's default."""
     return float(rtol) if rtol is not None else _RTOL[element]
 
 

@@ -1,21 +1,22 @@
-"""Check which errors the recipes of an operation would detect: the power of its verification.
+"""Check which errors in a kernel the verification of an operation would detect.
 
 A recipe is a way to make inputs whose results show certain errors (docs/verification.md). If the bound on the results'
 errors is too large, wrong results pass. Therefore errors are planted in the inputs that verify a case: the reference is
-computed from a spoilt operand, and its result is judged as a kernel's result is. The recipes together must detect
+computed from an operand with an error, and its result is judged as a kernel's result is. Each of these errors must be
+detected by at least one recipe:
 
-- zeros in place of an operand;
-- an operand in which one line is zero (all elements with one index along an axis): for each axis, the last line and
-  another line;
-- an operand in which one element is zero, at `_PLACES` places;
-- an operand with half of its type's binary digits, as if read in a narrower type;
-- a factor of a product with half of its digits at every second index in the middle of the summed dim (see `_middle`).
+- All elements of an operand are zero.
+- One line of an operand is zero. A line is all elements with one index along an axis. For each axis, the last line and
+  another line are tried.
+- One element of an operand is zero. This is tried at `_PLACES` places.
+- The elements of an operand have half of their type's binary digits, as if they were read in a narrower type.
+- A factor of a product has half of its digits at every second index in the middle of the summed dim (see `_middle`).
   This error is planted only if the summed dim has at least `_LINES` indices, and the recipe `wide` has enough lines to
   show the error (see `_spread`).
 
-If no recipe detects one of these errors, the verdict is `mistrusted`. Operations that a user adds are checked too. A
-planted error affects all results that use the operand. Errors in single results are found by the recipes `random` and
-`exact`."""
+If an error changes a result but no recipe detects it, the verdict is `mistrusted`. Operations that a user adds are
+checked too. A planted error affects all results that use the operand. Errors in single results are found by the recipes
+`random` and `exact`."""
 
 from __future__ import annotations
 
@@ -38,20 +39,24 @@ if TYPE_CHECKING:
 
 _PLACES, _FEWER = 8, 2
 _LARGE = 2**22
-"""An operand with more elements is spoilt at `_FEWER` places, because each needs another reference."""
+"""In an operand with at least this many elements, only `_FEWER` single elements are set to zero.
+
+For each of them, the reference must be computed again, which takes long for large operands."""
 
 _RESULTS = 32
-"""The size to which parallel dims are reduced for the check; see `excerpt`."""
+"""The size to which dims that occur in no sum are reduced for the check; see `excerpt`."""
 
 _LINES = 8
-"""With fewer lines or terms, the nonzero terms of the recipe `wide` may miss the places of `_middle`."""
+"""The fewest lines and terms for which the error of `_middle` is planted.
+
+With fewer, all nonzero terms of the recipe `wide` may be at places that `_middle` does not change."""
 
 _STREAM = 4
-"""The number of the random stream that chooses lines and elements; see `_random.stream`."""
+"""The number of the random stream that chooses where errors are planted; see `_random.stream`."""
 
 
 class Spoilt(NamedTuple):
-    """A planted error: a function that returns a changed copy of one operand."""
+    """An error to plant in one operand, whose number is `operand`: `spoil` returns a changed copy of it."""
 
     words: str
     operand: int
@@ -59,9 +64,10 @@ class Spoilt(NamedTuple):
 
 
 def unseen(operation: Operation) -> list[str]:
-    """Return the planted errors that no recipe would detect, such as `operand 0 read as zeros`.
+    """Return the errors that verification would not detect, such as `operand 0 read as zeros`.
 
-    A large operation is replaced by a smaller one with the same sums but fewer results."""
+    The errors are planted in the inputs of each recipe. A large operation is replaced by a smaller one with the same
+    sums but fewer results."""
     try:
         return _unseen(excerpt(operation))
     except ToolError:  # a reference that works only for the original sizes
@@ -78,7 +84,7 @@ def _unseen(part: Operation) -> list[str]:
 
 
 def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
-    """Return whether an error changes a result in some recipe, but no recipe detects it."""
+    """Return whether an error changes the results for some recipe's inputs, but no recipe detects it."""
     matters = False
     for recipe in recipes:
         if (seen := recipe.sees(error)) is True:
@@ -88,7 +94,9 @@ def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
 
 
 def excerpt(operation: Operation) -> Operation:
-    """Return the operation with parallel dims of at most `_RESULTS`, to save time."""
+    """Return a smaller operation with the same sums but fewer results, to save time.
+
+    The dims that occur in no sum are usually reduced to `_RESULTS`."""
     # Parallel dims are those that can be smaller without changing the terms of a sum (`Operation.parallel`). If there
     # are three or more, the first one counts as a batch, and its size becomes two. If the inputs of the recipe `exact`
     # have zeros, the other dims may stay larger than `_RESULTS`, so that each term contributes to at least one result.
@@ -142,7 +150,7 @@ def _without_element(values: Array, place: int) -> Array:
 def _spread(operation: Operation) -> bool:
     """Return whether the operands of the recipe `wide` have enough lines to show the error of `_middle`.
 
-    A line is all elements that differ only in their indices along the axes with zeros."""
+    A line is all elements that differ only in their indices along the axes along which the operand has zeros."""
     if not operation.has_wide:
         return False
     thinned = [
@@ -156,7 +164,7 @@ def _spread(operation: Operation) -> bool:
 def _middle(values: Array, axis: int, element: ElementType) -> Array:
     """Return a copy in which every second index in the middle of `axis` has only half of the digits.
 
-    The full digits are those of `element`. About the first and the last eighth of the axis are unchanged."""
+    `element` is the type of `values`. The first and the last eighth of the axis, approximately, are unchanged."""
     values = values.copy()
     lines, size = values.swapaxes(0, axis), values.shape[axis]
     places = slice(size // 8 | 1, size - size // 8, 2)
@@ -165,7 +173,9 @@ def _middle(values: Array, axis: int, element: ElementType) -> Array:
 
 
 def halved(values: Array, element: ElementType) -> Array:
-    """Return values with half of the type's digits: floats are rounded to nearest, integers truncated."""
+    """Return `values` with half of the binary digits of their type, `element`.
+
+    Floats are rounded to the nearest number, and integers are truncated."""
     digits = element.digits // 2
     if not element.is_float:
         lost = element.digits - digits
@@ -178,14 +188,14 @@ def halved(values: Array, element: ElementType) -> Array:
 
 
 class _Recipe:
-    """The inputs and expected results of one recipe, computed on first use."""
+    """The inputs and expected results of an operation for one recipe, computed on first use."""
 
     def __init__(self, operation: Operation, recipe: str) -> None:
         self._operation, self._recipe = operation, recipe
 
     @cached_property
     def _made(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
-        """Return the operands, the unrounded reference, and the arguments of the comparison.
+        """Return (operands, expected result before rounding, expected arguments of the comparison).
 
         The arguments are (expected,) if results are compared bit by bit, else (reference, tolerance)."""
         operation, narrow = self._operation, inputs.made(self._operation, self._recipe)

@@ -1,4 +1,4 @@
-"""Compute expected results without IREE: with numpy in float64, rounded once, or in int64."""
+"""Compute expected results with numpy instead of IREE: in float64, rounded once, or in int64."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ SMALLEST_NORMAL = {
     ElementType.F8E4M3FN: 2.0**-6,
     ElementType.F8E5M2: 2.0**-14,
 }
-"""Type → its smallest normal number; 2**-126, that of f32, is used for types that are not listed."""
+"""The smallest normal number of each type. Types that are not listed use that of f32, 2**-126."""
 
 
 def expected(operation: Operation, operands: Sequence[Array]) -> Array:
-    """Return the expected result in the result's element type.
+    """Return the expected result, converted to the result's element type.
 
-    The result is exact if every partial sum is an integer below 2**53. Integers wrap in two's complement."""
+    Before the conversion, the result is exact if every partial sum is an integer below 2**53. Integers wrap in two's
+    complement."""
     return unrounded(operation, operands).astype(dtype_of(operation.types.result))
 
 
 def unrounded(operation: Operation, operands: Sequence[Array]) -> Array:
-    """Return the expected result in float64 or int64."""
+    """Return the expected result in float64 or int64, before it is rounded to the result's type."""
     return _asked(operation, "reference", widened(operands))
 
 
@@ -51,8 +52,8 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
     hide small errors. Therefore reference - error and reference + error are rounded to the result's type. The tolerance
     is the distance from the reference to the farther of these two numbers.
 
-    Even sums that are wrong by less than the result's last digit are detected. Some of them cross the midpoint between
-    two numbers of the type, and are rounded to the wrong number."""
+    This tolerance detects even sums that are wrong by less than the result's last digit: some of these sums cross the
+    midpoint between two numbers of the type, and are rounded to the wrong number."""
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)
@@ -68,7 +69,7 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
 
 
 def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe: str) -> Array:
-    """Call a method of the operation and return its result.
+    """Call the operation's method that `method` names, and return its result.
 
     Raises:
         ToolError: the method raises an exception, or its result has a wrong shape. Only this case then fails.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _TYPICAL = 4.0
-"""The multiple of the typical element that the tight tolerance takes for the surroundings."""
+"""The tight tolerance takes this multiple of the typical element as the magnitude of the surroundings."""
 
 _LEAST = 16
 """The smallest number of elements of which a median is computed."""
@@ -45,12 +45,13 @@ _SQUARABLE = 1e150
 """A magnitude whose square is finite in float64; larger elements are scaled before they are squared."""
 
 _NO_TERM = 2.0**60
-"""The multiple of the typical magnitude above which an element cannot have been a term."""
+"""An element above this multiple of the typical magnitude cannot have been a term of a sum."""
 
 
 def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Array, Array]:
     """Return (tight, loose): two arrays of tolerances with the shape of `expected`.
 
+    An element is right if its error is within the tight tolerance, and wrong if its error is above the loose one.
     `expected` is a float64 array. `element` is the element type of the results."""
     size = abs(expected)
     least = SMALLEST_NORMAL.get(element, 2.0**-126)
@@ -92,7 +93,9 @@ def _typical(sizes: Array) -> Array:
 
 
 def _length(shape: Sequence[int]) -> int:
-    """Return the length of a line: the number of elements along the last axis, or along several last axes."""
+    """Return the number of elements that form a line, for which a typical magnitude is determined.
+
+    A line extends along the last axis, or along several last axes if the last one has too few elements."""
     # A line needs `_LEAST` elements for its median. If the last axis has fewer, the line extends along the last two
     # axes, the last three, and so on, until it has enough. In an image of 7 × 7 elements, a line extends along both
     # axes.
@@ -108,9 +111,9 @@ def _length(shape: Sequence[int]) -> int:
 
 
 def _median(lines: Array, otherwise: float) -> Array:
-    """Return the median of each line without its NaNs; of two middle numbers, the lower one.
+    """Return the median of each row of `lines` without its NaNs; of two middle numbers, the lower one.
 
-    A line with fewer than `_LEAST` numbers gets `otherwise`, unless it is the only line."""
+    A row with fewer than `_LEAST` numbers gets `otherwise`. If there is only one row, a single number is enough."""
     ordered = np.sort(lines, axis=1)  # NaN last
     counts = np.isfinite(ordered).sum(axis=1, keepdims=True)
     if not ordered.size:

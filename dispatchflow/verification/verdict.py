@@ -29,7 +29,9 @@ class Verdict:
     word: str
     """One of `verdict_words.VERIFICATIONS`."""
     score: float | None = None
-    """The largest error / tolerance, at most 1 if no element is wrong; None if bits were compared."""
+    """The largest quotient of an element's error and its tolerance; None if no tolerance was used.
+
+    It is at most 1 if no element is wrong."""
     worst: Worst | None = None
     wrong: int = 0
     """The number of wrong elements."""
@@ -40,9 +42,9 @@ class Verdict:
 
 
 def compare_bits(got: Array, expected: Array) -> Verdict:
-    """Compare results bit by bit, but accept any NaN for NaN, and -0 for 0.
+    """Compare results bit by bit, except that all NaNs are equal, and 0 and -0 are equal.
 
-    The sign of 0 does not count, because an empty sum has no sign."""
+    The sign of 0 does not count, because a sum of no terms may be 0 or -0."""
     with np.errstate(invalid="ignore"):  # signalling NaN, difference of two infinities
         wide_got, wide = got.astype(np.float64), expected.astype(np.float64)
         agree = (got == expected) | (np.isnan(wide_got) & np.isnan(wide))
@@ -57,7 +59,7 @@ def compare_bits(got: Array, expected: Array) -> Verdict:
 def compare_bounded(got: Array, reference: Array, tolerance: Array) -> Verdict:
     """Compare each element with its tolerance: |got - reference| ≤ tolerance.
 
-    NaN equals NaN. Infinities must be equal."""
+    NaN equals NaN. An infinity equals only an infinity of the same sign."""
     if not got.size:
         return Verdict("equal")
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

@@ -35,7 +35,9 @@ COMPILED = [
 ]
 
 _NAMED = [name for name in TARGETS if name.startswith("vulkan-") and name != "vulkan-rdna3"]
-"""The named Vulkan GPUs that are not in `COMPILED`. They compile what the default GPU does not."""
+"""The named Vulkan GPUs that are not in `COMPILED`.
+
+Each of them compiles a matmul that the default Vulkan GPU does not compile."""
 
 # Convolutions that are compiled as products, with their options.
 CONVOLUTIONS = [

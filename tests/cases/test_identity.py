@@ -1,4 +1,4 @@
-"""A row's `program_digest` identifies the computation, whatever target, tuning or library runs it."""
+"""The column `program_digest` identifies a computation independently of target, tuning and library."""
 
 import pytest
 

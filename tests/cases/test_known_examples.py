@@ -1,4 +1,6 @@
-"""Each shipped known failure has a real case that fails as described."""
+"""Each known failure that dispatchflow ships for IREE 3.13 has a case here that fails as described.
+
+The exceptions are the failures in `ELSEWHERE`, which happen only on some CPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries of known failures are parsed, matched with cases, and printed by runs, `plan` and `known`."""
+"""Entries of lists of known failures are parsed, matched with cases, and printed by commands."""
 
 from __future__ import annotations
 

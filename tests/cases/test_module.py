@@ -1,4 +1,4 @@
-"""`operation = "module"`: a user's own MLIR file."""
+"""Sweeps with `operation = "module"`, whose cases run the functions of a user's own MLIR file."""
 
 import io
 from pathlib import PurePath

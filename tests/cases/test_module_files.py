@@ -1,4 +1,4 @@
-"""Files that a user's module names are part of its code."""
+"""Object files that a user's module names are part of its code: if they change, it is linked again."""
 
 import platform
 import shutil

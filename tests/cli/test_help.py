@@ -1,4 +1,4 @@
-"""`doit help WORD` lists the variables that a stage or a command takes, and names its page."""
+"""`doit help WORD` lists the variables that a stage or command takes, and names its page in docs/."""
 
 from pathlib import Path
 

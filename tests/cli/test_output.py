@@ -1,4 +1,4 @@
-"""If standard output is closed or full, the exit code shows it and no work is lost."""
+"""If standard output is closed, or its disk is full, the exit code shows it and no work is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def project(copied: Project) -> Project:
 
 
 def shell(project: Project, script: str, code: int) -> str:
-    """Run a line of bash, in which `doit` is this environment's; return its stderr."""
+    """Run a line of bash, check its exit code, and return its stderr.
+
+    The word `doit` in the line runs the doit of this Python environment."""
     script = script.replace("doit", f"{sys.executable} -m doit")
     done = subprocess.run(
         ["bash", "-c", script], cwd=project.root, env=environment({}), capture_output=True, text=True, timeout=120

@@ -1,4 +1,4 @@
-"""The progress bar of a run counts the blocks of cases only."""
+"""The progress bar of a run counts the blocks (benchmark processes) of cases, and no others."""
 
 from types import SimpleNamespace
 

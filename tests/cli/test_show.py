@@ -1,4 +1,4 @@
-"""`doit show` refuses a wrong `out=` before it calls the case."""
+"""`doit show` reports a wrong value of `out=` before it runs the case."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Verification reports each reference and each module that a test breaks on purpose."""
+"""Verification reports wrong results if a test breaks a numpy reference or an MLIR module on purpose."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ BROKEN_REFERENCES: dict[str, Callable[[Operation, list[Any]], list[Any]]] = {
 
 
 def matters(broken: str, cls: type[Operation], signature: str) -> bool:
-    """Return whether the error changes the result for random operands."""
+    """Return whether `broken`, an error of `BROKEN_REFERENCES`, changes the result for random operands."""
     operation = default_case(cls, signature).operation
     assert isinstance(operation, Operation)
     draw = np.random.default_rng(1)
@@ -143,9 +143,10 @@ def changes(broken: str, cls: type[Operation], signature: str) -> bool:
 
 
 def one_of_each(parameters: list[Any]) -> list[Any]:
-    """Mark all parameters as slow, except one of each operation.
+    """Mark all test parameters as slow, except one of each operation.
 
-    The exception has the operation's first type. The operations take turns through the kinds of errors."""
+    The exception has the operation's first type. Its kind of error changes from operation to operation, so that each
+    kind has quick tests."""
     found, operations = [], list(OPERATIONS.values())
     for parameter in parameters:
         _, cls, signature = parameter.values
@@ -195,7 +196,7 @@ CHANGED_WORDS: dict[str, tuple[Operation, str, str]] = {
         "ins(%arg1, %arg0",
     ),
 }
-"""Errors in the code of certain options: what is broken → (operation, right text, wrong text)."""
+"""Errors in the MLIR of certain options: what is broken → (operation, right text, wrong text)."""
 
 
 def test_a_changed_word_in_a_module_is_detected(squares: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +228,7 @@ UNFUSED: dict[str, tuple[str, dict[str, Any], tuple[tuple[str, str], ...]]] = {
     "slices of which the largest counts": ("matmul_splitk", {}, (("addf %so_far, %part", "maximumf %so_far, %part"),)),
     "a chain's first product for its last": ("chain", {}, (("ins(%first, %arg2", "ins(%first, %arg1"),)),
 }
-"""Errors in code after a sum: what is broken → (operation, options, pairs of right and wrong text)."""
+"""Errors in MLIR after a sum: what is broken → (operation, options, pairs of right and wrong text)."""
 
 
 @pytest.mark.parametrize("broken", UNFUSED)

@@ -1,6 +1,6 @@
-"""Every operation, tuning and target compiles and verifies in at least one case.
+"""A few cases, which use all operations and tunings of llvm-cpu and vmvx, compile and are right.
 
-`doit check_all` tests the whole product of the registries."""
+A case that is known to fail need not compile. `doit check_all` tests many more cases."""
 
 from __future__ import annotations
 
@@ -37,18 +37,19 @@ KNOWN = KnownFailures(known_failures.shipped(), "", lambda log: "", lambda targe
 
 Words = frozenset[object]
 _SIGNATURE, _TUNING = 1, 4
-"""The indices of the type and the tuning in the choices of `support.product.everything`."""
+"""The indices of the type and the tuning in the tuples of choices of `support.product.everything`."""
 
 
 _LIKE_MATMUL = ("batch_matmul", "chain", "matmul_splitk", "matvec", "vecmat")
-"""Operations that are compiled as `matmul` is; `doit check_all` tests them with all types."""
+"""Operations that are compiled as `matmul` is. Only `doit check_all` tests them with all types."""
 
 
 def words_of(choice: tuple[object, ...], case: Case) -> Words:
-    """Return the words of a case for `covering`: choices that the quick cases must cover.
+    """Return the properties of a case ("words"), each of which must occur in at least one quick case.
 
-    The words are the case's choices, such as its type and layout, the type of its result, its tuning's family, and its
-    tuning with all numbers. `quick` covers each family for each operation, but each tuning for only one operation."""
+    The words are the choices that made the case, such as its type and layout; the type of its result; the family of its
+    tuning; and the tuning itself. `quick` uses each family with each operation, but each tuning with only one
+    operation."""
     own = [*choice, case.operation.types.result]
     own[_TUNING] = case.tuning.family
     if choice[0] in _LIKE_MATMUL:
@@ -57,10 +58,10 @@ def words_of(choice: tuple[object, ...], case: Case) -> Words:
 
 
 def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -> set[Case]:
-    """Return a few of `cases` that have all words of `cases` (`words_of`), except the words in `seen`.
+    """Return a few of `cases` that together have all properties (`words_of`) of `cases`.
 
-    Cases with the default tuning are preferred, because packed types take up to ten times as long to compile with other
-    tunings."""
+    Properties in `seen` may be missing. Cases with the default tuning are preferred, because packed types take up to
+    ten times as long to compile with other tunings."""
     quickly = sorted(cases.items(), key=lambda item: item[1].tuning.family != "default")
     choices = {choice: words_of(choice, case) for choice, case in quickly}
     missing = set().union(*choices.values()) - set(seen)
@@ -75,7 +76,8 @@ def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -
 def quick(name: str, seen: Words) -> set[Case]:
     """Return cases that together use each type, layout, tuning and option of an operation.
 
-    Cases without a known failure are preferred."""
+    Properties in `seen`, such as the tunings of other operations' cases, need not be used again. Cases without a known
+    failure are preferred."""
     own = {choice: case for choice, case in CASES.items() if choice[0] == name}
     sure = {choice: case for choice, case in own.items() if not KNOWN.covering(case)}
     found = covering(sure, seen)
@@ -95,7 +97,7 @@ def tuning_of(name: str) -> Tuning:
 
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """Return a workspace that all workers share, so that each result is made only once."""
+    """Return a project that all pytest workers share, so that each result is made only once."""
     return Workspace(once(tmp_path_factory, "contract", Path.mkdir), {})
 
 

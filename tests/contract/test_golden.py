@@ -1,4 +1,6 @@
-"""Emitted modules and the ingredients of keys equal the files in tests/golden/."""
+"""Emitted modules, ingredients of keys, command lines and columns equal the files in tests/golden/.
+
+The ingredients of a key are everything that decides the output of a stage."""
 
 import json
 import re
@@ -56,9 +58,9 @@ TUNED = {
         "tuning": "vector_distribute_64x64x32_2x2_promote_0_stages_3_MFMA_F32_16x16x16_BF16",
     },
 }
-"""Golden files of tuned cases that are no f32 matmul on a CPU: name → words of a spec."""
+"""Tuned cases that are no f32 matmul on a CPU: name of the golden file → words of a spec."""
 SIZES = {"matmul_splitk": 12, "scaled_matmul": 32}
-"""The sizes of the dims of operations that do not allow the size 4."""
+"""Operation → the size of all its dims, if the operation does not allow the size 4."""
 DEFAULTS = {cls: cls.make([SIZES.get(cls.name, 4)] * len(cls.dims)) for cls in OPERATIONS.values()}
 OPERATIONS_MODULES = {
     operation.shape_name: operation
@@ -74,7 +76,7 @@ OPERATIONS_MODULES = {
     ]
     if operation.illegal("llvm-cpu") is None
 }
-"""Golden files of each operation with its defaults, or with one other layout or value of an option."""
+"""Name of the golden file → operation with its defaults, or with one other layout or option value."""
 MODULES = [*DISPATCHES, *TUNED, *OPERATIONS_MODULES]
 ACTIONS = {
     "default": {"threads": 1},

@@ -1,4 +1,4 @@
-"""The picture in docs/layout.md equals the contract of layers, and each name on the page exists."""
+"""The picture in docs/layout.md equals the layers of import-linter, and each name on the page exists."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Verification detects planted errors: in numpy for all variants, in compiled modules for some.
+"""Verification detects errors that the tests plant in operations.
 
+The errors are planted in the numpy references of many variants of an operation, and in compiled modules of a few.
 Errors that any operation may have are planted in new operations too, without a change of this file."""
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from dispatchflow.verification.verdict import compare_bits, compare_bounded
 
 
 def variants(name: str) -> list[Operation]:
-    """Return all variants of the first type, and one variant of each other type.
+    """Return all variants of an operation with its first type, and one variant with each other type.
 
-    The one variant has the first layout and the first value of each option."""
+    Variants differ in layout and options. The one variant has the first layout and the first value of each option."""
     first = by_name(name)[0]
     return [
         operation
@@ -99,7 +100,7 @@ EDITS: dict[str, list[tuple[str, dict[str, Any], str, str]]] = {
     "transpose": [("not transposed", {}, "permutation = [1, 0]", "permutation = [0, 1]")],
     "elementwise": [("another factor", {"kind": "gelu"}, "0.70710678118654752", "0.70710")],
 }
-"""Operation → [(what is wrong, options and layout, right text, wrong text)]."""
+"""Errors in MLIR: operation → [(what is wrong, options and layout, right text, wrong text)]."""
 
 
 def edited(name: str) -> list[tuple[str, Operation, str]]:
@@ -117,7 +118,7 @@ def edited(name: str) -> list[tuple[str, Operation, str]]:
 def chosen(name: str, every: bool) -> list[tuple[str, Operation, str]]:
     """Return (name of the error, operation, wrong body) for errors that any operation may have.
 
-    Errors that verification does not report in the numpy reference are left out. If `every` is false, only one error of
+    Only errors that verification detects in the numpy reference are returned. If `every` is false, only one error of
     each kind is returned."""
     first = by_name(name)[0]
     # Plants edit operands of static sizes only.
@@ -140,7 +141,7 @@ def _words(operation: Operation) -> list[str]:
 
 
 def recipes(operation: Operation) -> tuple[str, ...]:
-    """Return the recipes to test: only `exact` if the operation has it, else all of its recipes.
+    """Return the recipes (ways to make inputs) to test: `exact` if the operation has it, else all.
 
     The inputs of `exact` show every planted error."""
     return operation.recipes[:1] if "exact" in operation.recipes else operation.recipes
@@ -158,7 +159,7 @@ def different(operation: Operation, result: Any, recipe: str) -> bool:
 def module(functions: Sequence[tuple[Operation, str]]) -> str:
     """Return an MLIR module with the functions `f0`, `f1`, …, one for each (operation, body).
 
-    One module is faster, because starting the compiler takes longer than compiling a function."""
+    One module for all functions saves time, because starting the compiler takes longer than compiling a function."""
     texts = []
     for number, (operation, body) in enumerate(functions):
         arguments = ", ".join(f"%arg{i}: {operand.type.mlir}" for i, operand in enumerate(operation.operands()))
@@ -189,9 +190,9 @@ EVERY = [pytest.param(False, id="some"), pytest.param(True, id="every", marks=[p
 
 @pytest.fixture
 def compiled(name: str, every: bool, workspace: Workspace) -> tuple[Wrong, Record]:
-    """Return an operation's planted errors, and the record of compiling them in one module.
+    """Return an operation's planted errors, and the outcome of compiling all of them in one module.
 
-    The module begins with the functions without errors, from `right_of`."""
+    The module begins with functions without errors, one for each operation of `right_of`."""
     flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host, workspace.resolver.syntax)
     wrong = [*edited(name), *chosen(name, every)]
     functions = [*((operation, operation.body("")) for operation in right_of(wrong)), *(each[1:] for each in wrong)]

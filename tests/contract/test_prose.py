@@ -1,4 +1,4 @@
-"""The rules of tests/support/prose.py: each catches a bad text and passes a good one."""
+"""Each rule of tests/support/prose.py reports a bad text and accepts a good one."""
 
 from __future__ import annotations
 

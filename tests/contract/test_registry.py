@@ -1,6 +1,6 @@
-"""A registry's member imports `api.py` and files that begin with `_`, but no other member.
+"""An operation or tuning imports `api.py` and files that begin with `_`, but no other of its kind.
 
-Therefore a member can be added or removed without changing other files."""
+Therefore operations and tunings can be added or removed without changing other files. Mistakes in them are reported."""
 
 import ast
 import re

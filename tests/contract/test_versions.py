@@ -23,7 +23,7 @@ SOURCES = {
     },
     "PROTOCOLS": {"iree/command_lines.py": ("block_argv", *LINES), "iree/benchmark_output.py": None},
 }
-"""Number → file → the names of the definitions that the number stands for; None for the whole file."""
+"""Version number → file → the definitions that the number stands for; None for the whole file."""
 MESSAGES = {
     "VERIFICATION": "raise VERIFICATION if a verdict can change, else `pytest --golden=update`",
     "PROTOCOLS": "raise the protocols' versions if a time can change, else `pytest --golden=update`",

@@ -1,4 +1,4 @@
-"""A tool's failure has a reason of one line, from the tool's output."""
+"""The reason of a tool's failure is one line, taken from the tool's output."""
 
 import pytest
 

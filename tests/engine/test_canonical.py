@@ -22,7 +22,7 @@ VALUES = st.recursive(
 
 
 def strict(value):
-    """Return the value with its types, because 1, True and 1.0 are equal in Python."""
+    """Return a value together with its types, so that values such as 1 and True are not equal."""
     if isinstance(value, tuple):
         return ("tuple", tuple(map(strict, value)))
     if isinstance(value, Mapping):
@@ -31,7 +31,7 @@ def strict(value):
 
 
 def decoded(content: bytes):
-    """Decode canonical bytes without a schema."""
+    """Decode bytes that `canonical` made, and return the value in the form of `strict`."""
     value, rest = _next(content)
     assert rest == b""
     return value

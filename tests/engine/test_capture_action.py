@@ -1,6 +1,7 @@
 """The key of a capture changes with everything that decides the captured bytes.
 
-All sites that a call may launch are captured."""
+A capture has the operands and results of a program's sites, the places that launch a dispatch. It has all sites that a
+call may reach."""
 
 from __future__ import annotations
 

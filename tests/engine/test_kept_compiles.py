@@ -1,4 +1,4 @@
-"""Compiles that `tests/support/compiled.py` keeps are reused only for the same input."""
+"""Results of compiles, which `tests/support/compiled.py` keeps, are reused only for the same input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARGV = (f"{sys.prefix}/iree-compile", "-", "--flag", "-o", "module.vmfb")
 
 
 class Compiler:
-    """A stand-in for the compiler that counts its calls and writes the module in capitals."""
+    """A stand-in for the compiler: it counts its calls, and its output is the input in capital letters."""
 
     def __init__(self, kept: Path, code: int = 0) -> None:
         self.calls, self.kept, self.code = 0, kept, code
@@ -32,7 +32,7 @@ class Compiler:
         return Outcome(self.code, False, 1.5, 1.25, 1000)
 
     def made(self, scratch: Path, text: str = "a", argv: tuple[str, ...] = ARGV, digest: str = "d") -> Any:
-        """Compile `text` through `compiled.keeping`; return the outcome and the files."""
+        """Compile `text` with this stand-in through `compiled.keeping`; return the outcome and all files."""
         scratch.mkdir()
         (scratch / "module.mlir").write_text(text)
         resolver = SimpleNamespace(toolchain=SimpleNamespace(digest=digest), environment={"LC_ALL": "C"})

@@ -1,4 +1,6 @@
-"""The key of each action contains all that decides its outputs, and nothing else."""
+"""The key of an action contains everything that decides the action's outputs, and nothing else.
+
+An action is one step of the work, such as a compile. Its key is a hash."""
 
 from dataclasses import dataclass
 from importlib import import_module

@@ -1,6 +1,7 @@
-"""`doit store clean` also keeps records, such as captures, that commands made from outputs of stages.
+"""If `doit store clean` keeps a stage's output, it also keeps what commands made from this output.
 
-Records that another version of the code made are not kept."""
+An example is a capture: the operands and results of a program's sites. If another version of dispatchflow made a
+capture, it is not kept."""
 
 from __future__ import annotations
 

@@ -21,9 +21,9 @@ WORDS = "[[known_failure]]\nmatch = 'matmul_*'\nmessage = 'never'\nreason = 'kno
 
 @pytest.fixture
 def recorded(records, resolver_of, case_of):
-    """Return a function, `record(stage, ok)`, that records a case's stages up to `stage`.
+    """Return `record(stage, ok)`, a function that stores the outcomes of a case's stages up to `stage`.
 
-    `ok` says whether `stage` succeeded. The stages before it succeeded."""
+    If `ok` is False, `stage` is stored as failed. All earlier stages are stored as successful."""
     records.remember("toolchain:old", json.dumps({"digest": OLD.digest, "version": "3.12.0", "runtime_digest": "old"}))
 
     def record(stage, ok, **changed):
@@ -51,7 +51,9 @@ def recorded(records, resolver_of, case_of):
 
 @pytest.fixture
 def failure(resolver_of, case_of):
-    """Return a function that returns (whether the case's failure is known, its reason)."""
+    """Return `find(stage)`, which returns (whether the case's failure is known, the failure's reason).
+
+    The list of known failures has one entry, which describes failures of `stage`."""
 
     def find(stage, releases=""):
         entries = parse(f"{WORDS}stage = '{stage}'\ntoolchain = '{releases}'\n", PurePath("a.toml"))

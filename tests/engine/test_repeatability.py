@@ -1,4 +1,4 @@
-"""A result is reported if the tool does not write it, or if it differs between calls."""
+"""A result is reported if it depends on unwritten memory, or if it differs between equal calls."""
 
 import re
 

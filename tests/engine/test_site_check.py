@@ -1,4 +1,6 @@
-"""The key of a site's comparison depends on all inputs, and undefined elements become zeros."""
+"""A site is compared with a reference. The key depends on everything that decides the comparison.
+
+Elements that the program never wrote are undefined. The comparison replaces them by zeros."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""If several runtimes use a store, each runtime keeps its verdict on the code."""
+"""If several IREE runtimes verify the same compiled code, the store keeps a verdict for each runtime."""
 
 from dataclasses import replace
 
@@ -14,9 +14,9 @@ THIRD = Digest("digest-of-a-third-runtime")
 
 @pytest.fixture
 def compiled(case_of, records, resolver_of):
-    """Return a function that records a case's compile, inputs and expected results.
+    """Return `make(runtime)`, a function that records a case's compile, inputs and expected results.
 
-    With the argument `runtime`, the function also records a measurement."""
+    If `runtime` is given, the function also records a measurement with this runtime."""
 
     def make(runtime=None, m=4):
         case, resolver = case_of(threads=1, m=m), resolver_of()
@@ -39,7 +39,9 @@ def compiled(case_of, records, resolver_of):
 
 @pytest.fixture
 def verified(records, resolver_of):
-    """Return a function that records that a case passed or failed verification by a runtime."""
+    """Return `make(case, runtime, ok)`, which records that the case passed or failed verification.
+
+    `runtime` is the digest of the runtime that verified the case. `ok` is True if the case passed."""
 
     def make(case, runtime, ok, **words):
         resolver = resolver_of(toolchain=replace(TOOLCHAIN, runtime_digest=runtime))

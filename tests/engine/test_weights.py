@@ -1,4 +1,4 @@
-"""Weights are part of the keys of a module's actions by their content, not by their path."""
+"""The keys of steps that use a module depend on the content of its weight files, not on their paths."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
-"""The configurations that the compiler applied are read from its dumps.
+"""The configurations that the compiler applied, such as tile sizes, are read from its dumps.
 
-IREE 3.13.0 and 20241104 wrote the dumps in data/configurations. Fields that are not read are left out."""
+IREE 3.13.0 and 20241104 wrote the dumps in data/configurations. Fields that dispatchflow does not read are removed."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The CPU that is passed to the compiler implies no feature that the machine hides."""
+"""The CPU name that is passed to the compiler implies only features that the machine offers."""
 
 import tomllib
 from pathlib import Path

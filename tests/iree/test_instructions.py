@@ -1,4 +1,4 @@
-"""The output of `perf annotate` and of `objdump` is read, and machine code is compared."""
+"""The outputs of `perf annotate` and `objdump` are read. Equal code at two addresses compares equal."""
 
 from __future__ import annotations
 

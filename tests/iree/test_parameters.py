@@ -1,4 +1,4 @@
-"""Weights in files are listed and named, and messages about missing weights get a hint."""
+"""The weights in parameter files are listed. Messages about missing weights get a hint."""
 
 import io
 import struct
@@ -21,7 +21,9 @@ LISTING = """\
 //===------------+------------------+------------------+-----------------------------------------------------------===//
                - |                - |              512 | `w`
 """
-"""A listing that IREE 3.13 printed; a splat has no place in its file."""
+"""A list of the weights in parameter files, as IREE 3.13 prints it.
+
+The last weight is a splat, which is one repeated value. It takes no bytes of a file, so it has no start and no end."""
 
 
 def test_weights_are_listed_by_scope_and_one_that_two_files_have_is_found():

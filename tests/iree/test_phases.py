@@ -1,4 +1,4 @@
-"""The names of the compiler's phases, and the times of its passes."""
+"""A phase of the compiler is found by name or number. The times of passes are read from its output."""
 
 from __future__ import annotations
 

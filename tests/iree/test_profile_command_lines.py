@@ -1,6 +1,6 @@
-"""The command lines that record a profile of a benchmark, and that export the profile.
+"""The command lines that record a profile of a benchmark, and that export this profile.
 
-A profile is recorded without the tool's own warm-up, because the number of calls in the warm-up is unknown."""
+The benchmark tool's own warm-up is off, because the tool does not report how many calls its warm-up makes."""
 
 import pytest
 

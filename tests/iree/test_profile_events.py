@@ -1,4 +1,4 @@
-"""Profiles are read in the form in which `iree-profile export` of IREE 3.13 prints them."""
+"""Profiles are read from the JSON lines that `iree-profile export` of IREE 3.13 writes."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Module text and flags that differ between compiler releases are chosen by the release."""
+"""Emitted MLIR and compiler flags are spelled in the way that the release of the compiler expects."""
 
 import re
 from dataclasses import replace

@@ -1,7 +1,7 @@
-"""The text of the module that `iree/rotation.py` emits.
+"""The text of the MLIR module that calls a measured module with cold inputs.
 
-Each call of the module uses other copies of the cold operands, which must not be in a cache. These tests need no
-compiler."""
+Each call passes other copies of the cold operands, so that the operands are not in a CPU cache. `iree/rotation.py`
+emits the module. These tests need no compiler."""
 
 from __future__ import annotations
 

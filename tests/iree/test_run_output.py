@@ -1,4 +1,4 @@
-"""Types with sizes, as `iree-run-module` prints them."""
+"""The types of results, with their sizes, are read from the output of `iree-run-module`."""
 
 from dispatchflow.iree.run_output import result_types
 

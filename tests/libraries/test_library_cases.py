@@ -1,4 +1,4 @@
-"""Cases that a library computes are planned beside those of IREE, and have keys of their own."""
+"""Cases that a library such as numpy computes are planned beside IREE's cases, with keys of their own."""
 
 from __future__ import annotations
 

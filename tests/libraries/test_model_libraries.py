@@ -1,4 +1,4 @@
-"""Cases in which a library computes a model: their planning and their keys."""
+"""onnxruntime's cases for ONNX models are planned beside IREE's. Their keys depend on file contents."""
 
 from pathlib import Path
 
@@ -24,7 +24,9 @@ HERE = Installed("1.30", Digest("d"), "/somewhere")
 
 @pytest.fixture
 def plan_here(tmp_path, monkeypatch):
-    """Return a function that plans a sweep, and returns (names of the cases, reasons of the skips)."""
+    """Return `plan(**words)`, which plans one sweep.
+
+    `plan` returns (names of the cases, reasons of the skips). A skip is a combination that is impossible."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.onnx").write_bytes(model(field(5, tensor("a.bin"))))
     (tmp_path / "a.bin").write_bytes(b"weights")

@@ -1,4 +1,4 @@
-"""A library computes each operation right, or the case is skipped with a reason."""
+"""A library such as numpy computes an operation correctly, or the case is skipped with a reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dispatchflow.workload import Kind
 pytest_plugins = ["support.project"]
 
 SMALL = ((7, 5, 9, 6), (1, 5, 7, 3))
-"""Shapes with unequal dims and with a dim of 1; a library's calls do not depend on how large dims are."""
+"""Shapes with unequal dims and with a dim of 1. A library is called in the same way for larger dims."""
 HARNESSES: dict[str, Any] = {"numpy": _harness.Numpy, "torch": _harness.Torch}
 
 
@@ -40,7 +40,7 @@ def every(cls: type[Operation]) -> Iterator[Operation]:
 
 
 def computed(library: Library, operation: Operation, operands: list[np.ndarray]) -> np.ndarray:
-    """Return the result of the library's call, which runs in this process."""
+    """Return what the library computes from `operands`. The library runs in this process."""
     harness = HARNESSES[library.name]("cpu", 1)
     names: dict[str, Any] = {}
     exec(call_text(library, operation), names)

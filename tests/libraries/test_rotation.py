@@ -1,4 +1,6 @@
-"""Libraries are measured beside IREE. With cold inputs, each call takes the next copy of its operands."""
+"""Libraries such as numpy are measured together with IREE, with hot and with cold inputs.
+
+If the inputs are cold, each call takes the next copy of its operands."""
 
 from __future__ import annotations
 

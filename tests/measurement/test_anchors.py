@@ -1,4 +1,4 @@
-"""The times of anchor kernels show the machine's speed in a run, and where the next median may be."""
+"""The times of the anchors show how fast the machine is, and where a case's next median may be."""
 
 import csv
 import json
@@ -157,10 +157,12 @@ DIVIDING = Sensitivity(1.0, 1e-6, 0.01, 200.0)
 
 
 def covered(felt_by, machines=20, sessions=18, cases=5):
-    """Return two dicts with the keys "plain" and "anchored".
+    """Simulate sessions, and return how often a case's interval contains its median in the next session.
 
-    The first has the fraction of intervals that contain the same case's median in the next session. The second has the
-    number of intervals."""
+    The result is two dicts with the keys "plain" (an interval for the time itself) and "anchored" (an interval for the
+    time after a correction by the anchors). The first dict has the fractions of intervals that contain the next median.
+    The second dict has the numbers of intervals. `felt_by` estimates how strongly each case follows the machine's
+    speed."""
     held = {"plain": [], "anchored": []}
     for seed in range(machines):
         rng, history, earlier, before = np.random.default_rng(seed), History(), [], {}

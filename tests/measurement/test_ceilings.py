@@ -15,7 +15,7 @@ from dispatchflow.project.workspace import Workspace
 
 @pytest.fixture(autouse=True)
 def unknown(tmp_path, monkeypatch):
-    """Set an empty cache folder, as on a machine that was never calibrated."""
+    """Use an empty cache folder, as on a machine whose highest rates were never measured."""
     monkeypatch.setenv("DISPATCHFLOW_CACHE", str(tmp_path / "cache"))
 
 

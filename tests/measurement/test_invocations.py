@@ -1,4 +1,4 @@
-"""The inputs of an invocation are checked against the functions of its module before anything runs."""
+"""`dispatchflow.run` checks inputs and expected results against the module before anything runs."""
 
 from __future__ import annotations
 

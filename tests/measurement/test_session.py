@@ -22,7 +22,10 @@ BLOCKS = PROTOCOLS["std"].blocks
 
 @pytest.fixture
 def taken(monkeypatch):
-    """Replace `run_block`; return a list to which each call adds the label of its trial."""
+    """Replace `run_block`, which measures one block, by a function that measures nothing.
+
+    The function adds the label of its trial to the returned list. A trial is the measurement that a block belongs to.
+    """
     labels = []
 
     def run_block(bench, toolchain, trial):
@@ -41,7 +44,9 @@ def session(tmp_path):
 
 
 def trials(session, shapes, protocol="std"):
-    """Add `shapes[shape]` trials of each shape to the session; the shapes alternate."""
+    """Add trials (measurements of cases) to the session, and return them.
+
+    `shapes` says how many trials each shape gets. Trials of different shapes are added in turn."""
     names = sorted((number, shape) for shape, count in shapes.items() for number in range(count))
     return [
         session.add(
@@ -97,7 +102,7 @@ def test_a_case_that_is_added_later_joins_the_rounds(session, taken):
 
 
 class AnchorSet:
-    """A stand-in for `anchor_trials.AnchorSet` without a store."""
+    """A stand-in for `anchor_trials.AnchorSet` that needs no store."""
 
     def __init__(self, *labels):
         self.trials = [
@@ -195,10 +200,11 @@ def test_without_pauses_rounds_follow_each_other_and_the_measurement_records_it(
 
 @pytest.fixture
 def waiting(monkeypatch):
-    """Return an empty list for tests to fill with the results of blocks.
+    """Replace `run_block`; return an empty list to which tests add the results of future blocks.
 
     An entry is (waited, block's time in ns). `waited` is the fraction of the time in which the block waited for a CPU,
-    or None. Each block removes the first entry. If the list is empty, a block takes 1 ms and hardly waits."""
+    or None if this is unknown. Each block removes the first entry of the list. If the list is empty, a block takes 1 ms
+    and hardly waits."""
     coming = []
 
     def run_block(bench, toolchain, trial):

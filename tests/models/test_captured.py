@@ -1,4 +1,7 @@
-"""The tensors and sizes that a call captured are read from the slots that its function returned."""
+"""The operands and results of a program's sites are read from the values that `df_capture` returns.
+
+`df_capture` is a function that is added to the program. It returns the contents of all slots; a slot is a global that
+stores one value or size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The sweeps of extracted sites have inputs, files and names. A bundle has a spec and a script."""
+"""The module of an extracted site becomes a sweep of a spec, with the module's inputs and files.
+
+A bundle, which is a folder of extracted sites, has a spec with these sweeps, and a script."""
 
 import struct
 import subprocess

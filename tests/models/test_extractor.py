@@ -1,4 +1,6 @@
-"""`_extractor.py` with the real bindings: the compiler treats an extracted dispatch as in its program."""
+"""The compiler treats a dispatch that `_extractor.py` extracted in the same way as in its program.
+
+These tests use the compiler's real Python bindings."""
 
 import json
 import os

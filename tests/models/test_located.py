@@ -1,4 +1,4 @@
-"""A report names the sites that are wrong, and the sites that were not compared."""
+"""The report on a program's sites names those with wrong results, and those that were not compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan reads the function's name and the weight files of an ONNX file without the onnx package."""
+"""A plan finds an ONNX file's function name and its weight files without the package `onnx`."""
 
 import pytest
 from support.onnx_bytes import field, model, node, tensor

@@ -1,4 +1,6 @@
-"""The sites of a program are found in the verified code, and have the operations that the user wrote."""
+"""The sites of a program are found in the code that was verified.
+
+Each site has the operations of the user's program that it computes."""
 
 import os
 

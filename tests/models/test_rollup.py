@@ -1,4 +1,6 @@
-"""The times of a program's parts add up exactly to the time of all its dispatches."""
+"""The times of sites are summed by operation, by scope (a prefix of names) or by executable.
+
+The sums add up exactly to the time of all dispatches of the program."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Each site has a time, and the parts of a call sum exactly to the call's time."""
+"""Each site has a time, and the parts of a call's time, such as waiting, sum exactly to the whole."""
 
 import msgspec
 import pytest

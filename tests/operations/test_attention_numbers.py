@@ -1,4 +1,4 @@
-"""Verification reports attention that drops digits of some elements or is wrong in a number range."""
+"""Verification reports attention that loses digits of some elements or is wrong for some numbers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ def judges(operation: Operation) -> list[Judge]:
 
 
 def with_fewer_digits(operation: Operation, operands: list[Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield (error, operands), with some numbers rounded to half of the type's binary digits.
+    """Yield (description of the error, operands); some elements of the operands are rounded.
 
-    These numbers are in one operand, at some indices of an axis: k1 of the queries or keys, k2 of the keys or values.
-    In the last case all queries and keys are rounded."""
+    They are rounded to half of their type's binary digits. In each pair except the last, the rounded elements are in
+    one operand, at some indices of one axis: k1 of the queries or keys, or k2 of the keys or values. In the last pair,
+    all queries and keys are rounded."""
     _, _, _, k1, k2 = operation.sizes
     element = operation.signature.operands[0]
     parts = [(0, 2, k1), (1, 2, k1), (1, 1, k2), (2, 1, k2)]
@@ -70,9 +71,10 @@ def test_the_digits_of_each_place_of_queries_and_keys_count(types: str) -> None:
 def attention(
     operation: Operation, operands: list[Any], exp: Any = np.exp, first: float = -np.inf, most: float = np.inf
 ) -> Any:
-    """Compute attention with `exp` as the exponential. The maximum of scores is at least `first`.
+    """Compute attention with the errors that `exp`, `first` and `most` select.
 
-    A product of a query and a key becomes infinite if its magnitude is above `most`."""
+    `exp` replaces the exponential. The maximum that is subtracted from a row's scores is at least `first`. A product of
+    a query and a key becomes infinite if its magnitude is above `most`."""
     _, m, _, _, k2 = operation.sizes
     products = operands[0] @ operands[1].swapaxes(1, 2)
     scores = operation._scale * np.where(abs(products) > most, np.copysign(np.inf, products), products)

@@ -1,4 +1,4 @@
-"""Wrong sums, masks and boundaries in attention are reported at real sizes; right kernels pass."""
+"""Attention with wrong sums, masks or causal boundaries is reported at real sizes; right kernels pass."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ATTENTIONS = [
 
 
 def misread(operation: Operation, operands: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield (error, result) of causal attentions whose boundary or mask is wrong."""
+    """Yield (description of the error, result) for causal attentions with a wrong boundary or mask."""
     q, k, v, mask = operands
     yield "a boundary that is one late", attention(operation, operands, more=1)
     yield "a boundary that is one early", attention(operation, operands, more=-1)
@@ -173,9 +173,10 @@ def test_masks_that_the_last_query_ignores_or_misreads_are_reported(types: str, 
 
 
 def passes(judge: Judge) -> None:
-    """Assert that the results of two right kernels pass.
+    """Assert that verification passes the results of two right attention kernels.
 
-    One kernel works tile by tile. The other divides the weights by their sum before it multiplies the values."""
+    One kernel works tile by tile. The other kernel divides the softmax weights by their sum before it multiplies the
+    values."""
     scores, v = scored(judge), judge.operands[2].astype(np.float32)
     own = dtype_of(judge.operation.signature.operands[0])
     assert judge.verdict(online(judge, 48)).passed
@@ -184,9 +185,9 @@ def passes(judge: Judge) -> None:
 
 
 def one_by_one(judge: Judge, step: int) -> Any:
-    """Divide the weights by their sum, then add the weighted values key by key.
+    """Compute attention: divide the weights by their sum, then add the weighted values key by key.
 
-    If `step` is -1, begin at the last key."""
+    If `step` is 1, the first key is added first. If it is -1, the last key is added first."""
     scores, v = scored(judge), judge.operands[2].astype(np.float32)
     powers = np.exp2(scores - scores.max(axis=2, keepdims=True))
     shares = powers / np.cumsum(powers, axis=2, dtype=np.float32)[..., -1:]
@@ -198,7 +199,9 @@ def one_by_one(judge: Judge, step: int) -> Any:
 
 
 def scored(judge: Judge) -> Any:
-    """Return the scores times log2(e), with the mask added; hidden keys have the score -3e38."""
+    """Return the attention scores, plus the mask if the operation has one, times log2(e).
+
+    Keys that are hidden from a causal query have the score -3e38."""
     operation = judge.operation
     _, m, _, _, k2 = operation.sizes
     q, k, _, *masks = (array.astype(np.float32) for array in judge.operands)
@@ -212,7 +215,8 @@ def scored(judge: Judge) -> Any:
 def online(judge: Judge, tile: int, skipped: Iterable[int] = ()) -> Any:
     """Compute attention tile by tile with a running maximum.
 
-    The tiles in `skipped` do not rescale the sums of earlier tiles."""
+    A tile that raises the maximum must rescale the sums of the earlier tiles. The tiles whose numbers are in `skipped`
+    do not rescale these sums, which is an error."""
     (b, m, _, _, k2), scores, v = judge.operation.sizes, scored(judge), judge.operands[2].astype(np.float32)
     own = dtype_of(judge.operation.signature.operands[0])
     largest, total, found = np.full((b, m, 1), -3e38, np.float32), np.float32(0), np.float32(0)

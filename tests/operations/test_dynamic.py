@@ -1,4 +1,4 @@
-"""Dynamic dims: one module serves all their sizes, and each size is verified and measured."""
+"""One module with dynamic dims serves all sizes of these dims. Each size is verified and measured."""
 
 from itertools import product
 

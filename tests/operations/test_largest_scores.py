@@ -1,6 +1,6 @@
-"""Kernels are reported if their maximum leaves out the largest score.
+"""Attention kernels are reported if the maximum that they subtract leaves out the largest score.
 
-Kernels with wrong exponentials of very low scores, such as those of masked keys, are reported too."""
+Kernels are also reported if they compute wrong exponentials of very low scores, such as those of masked keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ SETTINGS = [
 
 
 def attention(operation: Operation, operands: Any, seen: Any, low: Any = None) -> Any:
-    """Compute attention in f32 with the maximum over the keys `seen`, and exp(x) = `low` for x < -10,000."""
+    """Compute attention in f32. The maximum that is subtracted covers only the keys `seen`.
+
+    If `low` is given, it replaces the exponential of every finite number below -10,000."""
     q, k, v, *mask = operands
     scores = operation._scale * (q @ k.swapaxes(1, 2)) + (mask[0] if mask else 0)  # type: ignore[attr-defined]
     m, k2 = scores.shape[1:]

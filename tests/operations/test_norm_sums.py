@@ -1,4 +1,4 @@
-"""Wrong sums, divisors and epsilons in norm are reported at real sizes; right kernels pass."""
+"""A norm with wrong sums, divisors or epsilons is reported at real sizes; right kernels pass."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ SHIFTED = [
 
 
 def summed_by(lanes: int) -> Callable[[Any], Any]:
-    """Return a function that sums each row in f32: each lane adds one term after another."""
+    """Return a function that sums each row in f32, in `lanes` partial sums.
+
+    A lane adds its elements one after another. The sums of the lanes are added at the end."""
 
     def total(a: Any) -> Any:
         whole = np.pad(a, [(0, 0), (0, -a.shape[1] % lanes)]).reshape(len(a), -1, lanes)
@@ -199,14 +201,18 @@ Moments = tuple[Any, Any, int]
 
 
 def merged(a: Moments, b: Moments) -> Moments:
-    """Return the moments of the union of two parts of a row, in f32 (Chan, Golub and LeVeque)."""
+    """Combine the moments of two parts of a row, in f32, by the formula of Chan, Golub and LeVeque.
+
+    Moments are a mean, the sum of the squared distances from this mean, and a count."""
     (mean, squares, count), (other, more, added) = a, b
     both, d = count + added, other - mean
     return mean + d * np.float32(added / both), squares + more + d * d * np.float32(count * added / both), both
 
 
 def updated(x: Any, lanes: int) -> list[Moments]:
-    """Return the moments of each lane by Welford's method, one element after another."""
+    """Return the `Moments` of each of `lanes` interleaved parts of a row, by Welford's method.
+
+    They are updated after each element, in f32."""
     mean, squares = np.zeros((2, len(x), lanes), np.float32)
     for i, each in enumerate(x.reshape(len(x), -1, lanes).swapaxes(0, 1)):
         d = each - mean

@@ -1,4 +1,4 @@
-"""Names, exactness, bounds and references of every operation, checked with numpy only."""
+"""Names, exactness, error bounds and references of each operation are checked, with numpy only."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ def padded(image, operation, border):
 
 
 def by_loops(operation, operands):
-    """Compute a convolution or pooling element by element as it is defined; the layout is nhwc."""
+    """Compute a convolution or pooling element by element, directly from its definition.
+
+    The operands have the layout nhwc."""
     n, c, kh, kw = (operation.size(dim) for dim in ("n", "c", "kh", "kw"))
     stride, dilation = operation.option("stride"), operation.option("dilation")
     pooling = operation.name == "pooling"

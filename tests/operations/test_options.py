@@ -10,7 +10,7 @@ from dispatchflow.planning import parser
 from dispatchflow.planning.inference import by_dims, by_shapes
 
 MK = [name for name, cls in OPERATIONS.items() if cls.dims == ("m", "k") and cls.by_dims]
-"""The operations that the sizes m= and k= alone may select."""
+"""The operations that a command line may mean if it gives only the sizes m= and k=, and no operation."""
 
 CONV = '[[sweep]]\noperation = "conv2d"\nshape = ["1x8x8x4x4x3x3"]\n'
 MATMUL = '[[sweep]]\noperation = "matmul"\nshape = ["8x8x8"]\n'

@@ -1,6 +1,6 @@
-"""Operands and sums in too narrow a type are reported, for short and long sums.
+"""Kernels are reported if they round operands or sums to a type that is too narrow.
 
-A kernel that adds the terms in another order is not reported."""
+This holds for short and long sums. A kernel that only adds the terms in another order is not reported."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def product(k: int, types: str = "f32", m: int = 12, n: int = 16) -> Operation:
 
 
 def rounded(array: Any, digits: int) -> Any:
-    """Round to this number of binary digits, ties to even, without a limit of the exponent."""
+    """Round each element to `digits` binary digits, ties to even. The exponent may be of any size."""
     fraction, exponent = np.frexp(array)
     return np.ldexp(np.round(np.ldexp(fraction, digits)), exponent - digits)
 
 
 def in_order(products: Any, dtype: Any) -> Any:
-    """Sum over the last axis in this type, one term after another, and round each partial sum."""
+    """Sum `products` over the last axis, one term after another; round each partial sum to `dtype`."""
     return np.add.accumulate(products.astype(dtype), axis=-1)[..., -1]
 
 
@@ -210,7 +210,9 @@ def test_digits_that_are_lost_at_some_places_of_a_sum_are_found(
 
 
 def pieces(x: Any, dtype: Any, count: int) -> list[Any]:
-    """Split `x` into `count` numbers of this type whose sum is close to `x`, the largest first."""
+    """Split each element of `x` into `count` numbers of type `dtype` with almost the same sum.
+
+    The largest number comes first."""
     found: list[Any] = []
     for _ in range(count):
         found.append((x - sum(found)).astype(dtype).astype(np.float64))

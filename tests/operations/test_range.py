@@ -26,9 +26,9 @@ def wrapped(bits: int) -> Kernel:
 
 
 def in_pairs(bits: int) -> Kernel:
-    """Return a matmul that adds products in saturating pairs of `bits` bits, as pmaddubsw does.
+    """Return a matmul kernel that adds products two by two, in saturating integers of `bits` bits.
 
-    With a bias, the matmul also adds the bias and applies relu."""
+    The instruction pmaddubsw adds in this way. If the kernel gets a bias, it adds the bias and applies a relu."""
 
     def product(a: Any, b: Any, *bias: Any) -> Any:
         pairs = a[:, ::2, None] * b[None, ::2] + a[:, 1::2, None] * b[None, 1::2]
@@ -39,7 +39,7 @@ def in_pairs(bits: int) -> Kernel:
 
 
 def saturating(a: Any, b: Any, *added: Any) -> Any:
-    """Compute a matmul and add `added` in saturating i32, as vpdpbusds and vqadd do."""
+    """Compute a matmul, then add each array of `added` in saturating i32, as vpdpbusds and vqadd do."""
     total = (a @ b).astype(np.int32).astype(np.int64)
     for one in added:
         total = np.clip(total + one, -(2**31), 2**31 - 1)

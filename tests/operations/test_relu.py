@@ -1,4 +1,4 @@
-"""Errors in a single column or row are reported although a relu clips negative sums."""
+"""Errors in a single column or row are reported, even if a relu replaces negative sums by zero."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dispatchflow.operations import OPERATIONS
 
 
 def unclipped(operation: Any) -> Kernel:
-    """Return a kernel that applies no relu."""
+    """Return a kernel that computes the operation without its relu."""
 
     def kernel(*operands: Any) -> Any:
         total = operation._plain.reference(operands[:2]) + operation._spread(operands[2])
@@ -22,7 +22,9 @@ def unclipped(operation: Any) -> Kernel:
 
 
 def in_last_column(operation: Any, wrong: Kernel) -> Kernel:
-    """Return a kernel that is wrong only in the last column, as in a remainder loop."""
+    """Return a kernel that computes the operation, but takes the last column from the kernel `wrong`.
+
+    A wrong remainder loop can have this effect."""
 
     def kernel(*operands: Any) -> Any:
         result = operation.reference(operands)

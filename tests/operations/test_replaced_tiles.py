@@ -1,4 +1,4 @@
-"""A norm or a softmax that sums one tile twice, in place of the next one, is reported."""
+"""A norm or a softmax is reported if it sums one tile twice and leaves out the tile after it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ PLACES = 16
 
 
 def repeated(terms: Any, begin: int, size: int) -> Any:
-    """Return the terms of a sum in which a tile of `size` terms is that before it."""
+    """Return `terms` with the tile at index `begin` replaced by a copy of the tile before it.
+
+    A tile has `size` terms."""
     changed = terms.copy()
     changed[:, begin : begin + size] = terms[:, begin - size : begin]
     return changed
 
 
 def passed(judge: Judge, size: int) -> int:
-    """Return at how many of `PLACES` places the error is not reported."""
+    """Replace a tile at each of `PLACES` places in turn; return how many of these errors are not reported.
+
+    A replaced tile is a copy of the tile before it. It has `size` terms."""
     x, *vectors = judge.operands
     count, missed = x.shape[1], 0
     for i in range(PLACES):

@@ -1,4 +1,4 @@
-"""Wrong sums, tiles, inverses and maxima in softmax are reported at real sizes; right kernels pass."""
+"""A softmax with wrong sums, tiles, inverses or maxima is reported at real sizes; right kernels pass."""
 
 from __future__ import annotations
 
@@ -62,14 +62,16 @@ def test_a_right_softmax_in_its_own_types_passes(types: str, n: int, m: int, rec
 
 
 Skipped = Callable[[int, Any], Any]
-"""(index of a tile, growth of the maximum in the tile) → whether the tile does not rescale the sum."""
+"""A function of (index of a tile, how much the tile raises the maximum).
+
+It returns True if the tile does not rescale the sum of the earlier tiles, which is an error."""
 
 
 def online(x: Any, tile: int = 37, skipped: Skipped = lambda index, growth: False, kept: float = 0.0) -> Any:
     """Compute a softmax tile by tile with `exp2`, relative to the largest element so far.
 
-    If the maximum grows, the sum so far is rescaled, except in the tiles for which `skipped` returns True. Growth of
-    `kept` or less leaves the maximum unchanged."""
+    If a tile raises the maximum by more than `kept`, the maximum is updated and the sum of the earlier tiles is
+    rescaled. A tile for which `skipped` returns True does not rescale the sum, which is an error."""
     x = x * np.float32(np.log2(np.e))
     largest, total = np.full((len(x), 1), -3e38, np.float32), np.zeros((len(x), 1), np.float32)
     for index, start in enumerate(range(0, x.shape[1], tile)):

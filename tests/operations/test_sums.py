@@ -1,4 +1,6 @@
-"""Wrong sums and maxima are reported at real sizes, also in compiled modules of norm and attention."""
+"""Kernels with wrong sums and maxima are reported at real sizes.
+
+For norm and attention, compiled modules with such errors are reported too."""
 
 from __future__ import annotations
 

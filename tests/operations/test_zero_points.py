@@ -12,7 +12,7 @@ from dispatchflow.operations import OPERATIONS
 
 
 def in_f32(terms: Any) -> Any:
-    """Sum over the last axis, and round each partial sum to f32."""
+    """Sum `terms` over the last axis, one after another; round each partial sum to f32."""
     return np.add.accumulate(terms.astype(np.float32), axis=-1)[..., -1].astype(np.int64)
 
 

@@ -25,7 +25,9 @@ SWEEPS = {
     ),
     "a sweep of 1,000,000,000 cases": 'm = "1:1000"\nn = "1:1000"\nk = "1:1000"',
 }
-"""First line of an error that docs/specs.md shows without a command → the sweep that causes the error."""
+"""The errors that docs/specs.md shows without a command, each with a sweep that causes it.
+
+The key is the first line of the error."""
 
 
 @pytest.mark.parametrize(("command", "shown"), SAMPLES, ids=[shown.split("\n")[0] for _, shown in SAMPLES])

@@ -1,4 +1,6 @@
-"""Named shapes have the stated properties. Specs and the command line accept names of shape classes."""
+"""The shapes of a class, such as `aligned`, have the properties that docs/shapes.md states.
+
+Specs and the command line accept the names of classes."""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ def test_every_shape_fits_its_operation_and_no_two_are_equal(name, operation):
 
 
 def inner(operation: str, shape: Shape) -> list[int]:
-    """Return the sizes of a shape, except the sizes of batches and windows."""
+    """Return the sizes of a shape, except the batch size and the sizes of windows."""
     own = zip(OPERATIONS[operation].dims, shape.sizes, strict=True)
     images = "h" in OPERATIONS[operation].dims
     return [size for dim, size in own if dim not in ("b", "kh", "kw", *(["n"] if images else []))]
@@ -77,7 +79,9 @@ def test_every_operation_with_shapes_has_the_four_basic_classes(operation):
 
 
 def multiply_adds(name: str, *operations: str) -> int:
-    """Return the multiply-adds of all layers for one image; the table says how often a layer occurs."""
+    """Return how many multiply-adds the layers of a network need for one image.
+
+    `name` is the network's class of shapes. The description of a shape says how many layers have this shape."""
     total = 0
     for operation in operations:
         for shape in classes()[name].shapes[operation]:

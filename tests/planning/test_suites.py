@@ -1,4 +1,6 @@
-"""The folders of a test suite become cases. Planning them needs no toolchain."""
+"""Each folder of a test suite, with a module and a file of flags, becomes a case.
+
+Planning these cases needs no IREE."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The time of a dispatch without the rest of the program, from measurements of its extracted module."""
+"""A dispatch's time without the rest of its program is found by measuring its extracted module."""
 
 from __future__ import annotations
 

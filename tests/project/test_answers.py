@@ -1,4 +1,4 @@
-"""`Replay` keeps the answer of a command line until something that the answer depends on changes."""
+"""`Replay` keeps the output of a command line until something that the output depends on changes."""
 
 from __future__ import annotations
 

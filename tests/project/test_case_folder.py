@@ -1,4 +1,4 @@
-"""`build/NAME/` and `explain` agree with the summary, however a case came into its state."""
+"""`build/CASE/` and `doit explain` agree with the summary, even if a case returns to an earlier state."""
 
 from __future__ import annotations
 

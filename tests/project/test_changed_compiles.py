@@ -1,4 +1,6 @@
-"""A compile whose bytes changed is reported, and its code is verified before it is measured."""
+"""If a compile is repeated and gives other bytes than before, the change is reported.
+
+The new code is verified before it is measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Runs and cleans of one store at the same time do not disturb each other, in many rounds."""
+"""Runs and `doit store clean` work on one store at the same time without disturbing each other.
+
+The test repeats this in many rounds."""
 
 from __future__ import annotations
 

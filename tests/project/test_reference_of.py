@@ -1,4 +1,6 @@
-"""A case's sites are compared with those of another target, by default llvm-cpu or vmvx."""
+"""The results of a case's sites are compared with those of the same sites on another target.
+
+The default target is llvm-cpu. For a case on llvm-cpu it is vmvx."""
 
 from __future__ import annotations
 

@@ -27,7 +27,10 @@ PYTHON = "lib/python3.9/site-packages"
 
 
 class Idle:
-    """A project with nothing to do. `settle` writes `TOLD` into the stored answer, to recognize replays."""
+    """A project with nothing to do, and the words of a command line.
+
+    `settle` writes `TOLD` into the stored output of this command line, so that a test recognizes a replay of the
+    output."""
 
     def __init__(self, project: Project, *words: str) -> None:
         self.project, self.words = project, words
@@ -38,7 +41,7 @@ class Idle:
         return TOLD in outcome.out
 
     def settle(self) -> None:
-        """Repeat the command until its answer is a replay."""
+        """Repeat the command line until it replays its stored output."""
         for _ in range(6):
             if self.told():
                 return
@@ -104,7 +107,7 @@ def _before(tools: Path) -> None:
 
 
 def _newer(lib: Path) -> None:
-    """Give the tools a second path: `python3.10`, a link to `python3.9`."""
+    """Add the link `python3.10` to `python3.9` in `lib`; the tools then have a second path."""
     (lib / "python3.10").symlink_to("python3.9")
 
 
@@ -170,7 +173,7 @@ IDLE = {
     "units",
     "workload",
 }  # fmt: skip
-"""The modules of dispatchflow that an idle run imports; each takes up to 2 ms, so add few."""
+"""The modules of dispatchflow that an idle run imports. Each import takes up to 2 ms, so add few."""
 
 
 def _ours(imported: set[str]) -> set[str]:
@@ -211,7 +214,7 @@ main()
 
 @pytest.fixture
 def with_own(idle: Idle) -> Iterator[Idle]:
-    """Yield a project whose dodo.py also has tasks of the user and imports a module."""
+    """Yield a project whose dodo.py imports a module, `helper`, and defines doit tasks of the user."""
     dodo, helper = idle.project.root / "dodo.py", idle.project.root / "helper.py"
     helper.write_text("")
     dodo.write_text(OWN)

@@ -1,4 +1,4 @@
-"""The table of `doit show`."""
+"""`doit show` prints a table with statistics and the first values of each result."""
 
 from __future__ import annotations
 

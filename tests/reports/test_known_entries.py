@@ -1,4 +1,6 @@
-"""Entries of known failures: the pattern for a failure's message, and the reason without numbers."""
+"""An entry of a list of known failures has a pattern for the failure's message, and a reason.
+
+The numbers of the message are left out of the reason."""
 
 import re
 import tomllib
@@ -43,7 +45,10 @@ def test_a_kind_is_without_values_and_numbers():
 
 
 def chain(name, why=None, stage="verify", passed=False):
-    """Return a case's state: failed at `stage` if `why` is given, otherwise passed or not tried."""
+    """Return the state of a case.
+
+    If `why` is given, the case failed at `stage` for this reason. Otherwise, the case passed if `passed` is True, and
+    was not tried if it is False."""
     failure = SimpleNamespace(stage=stage, why=why) if why else None
     return SimpleNamespace(case=SimpleNamespace(name=name), failure=failure, made=lambda stage: passed)
 

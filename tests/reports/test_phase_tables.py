@@ -1,4 +1,4 @@
-"""Tables and differences of the compiler's phases."""
+"""The modules after each phase of two compiles are compared, in a table and as a unified difference."""
 
 from __future__ import annotations
 

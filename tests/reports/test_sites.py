@@ -1,4 +1,4 @@
-"""Rows and tables of sites, from programs and times that are written by hand."""
+"""The rows and tables of sites are made from programs and times that are written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timelines of calls, from events that are written by hand."""
+"""The events of a program's calls become a timeline. The tests write the events by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of verdicts at the end of a run."""
+"""If some of many modules failed, a run ends with a table of the verdicts and the reasons."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,6 @@
-"""Rows are written once to Parquet files, called parts. Older parts are read; damaged parts are named."""
+"""Rows are written once, to Parquet files that are called parts.
+
+The parts of older versions can be read. Damaged parts are named."""
 
 import datetime
 import os

@@ -1,4 +1,4 @@
-"""All recorded rows are written to Parquet, and a changed file is reported."""
+"""All recorded rows are written to Parquet files. A file that has been changed since is reported."""
 
 import random
 from types import SimpleNamespace
@@ -57,7 +57,7 @@ def test_rows_that_a_run_publishes_later_have_a_part_of_their_own(store):
 
 @pytest.fixture
 def part(store):
-    """Return the path of a Parquet file with forty published rows. Its bytes are the same each time."""
+    """Publish forty rows and return the path of their Parquet file, whose bytes are the same each time."""
     store.records.remember("first_row", str(2**50))  # otherwise taken from the clock
     rows = [
         row_with(

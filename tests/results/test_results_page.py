@@ -1,4 +1,4 @@
-"""docs/results.md lists the columns of the schema, and its queries print what the page says."""
+"""docs/results.md lists all columns of rows, and the queries on this page print what the page shows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUERIES = dict(zip(("pyarrow", "pandas", "duckdb"), CODE, strict=True))
 
 
 def documented() -> dict[str, tuple[str, str]]:
-    """Return (type, when it is null) for each column that the page lists."""
+    """Return a dict from each column in docs/results.md to (its type, when it is null)."""
     section = PAGE.split("## Columns")[1].split("\n## ")[0].replace("\\", "")
     lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
     return {name: (kind.strip(), null.strip()) for names, kind, *_, null in lines for name in re.findall(r"\w+", names)}
@@ -64,10 +64,10 @@ OLD = row("default", None, 5.0, recorded_at=999.0)
 
 @pytest.fixture
 def shown(tmp_path, monkeypatch, capsys):
-    """Return a function that runs a query of the page and returns the printed text.
+    """Return `run(library)`, which runs the page's query for a library, such as pandas.
 
-    The results are two Parquet files. The first file is old, without the columns `provider`, `cache`, `flags` and
-    `number`."""
+    `run` returns the printed text. The results are two Parquet files. The first file is old, without the columns
+    `provider`, `cache`, `flags` and `number`."""
     folder = tmp_path / "build/results"
     folder.mkdir(parents=True)
     write_part(folder / "a.parquet", [OLD])

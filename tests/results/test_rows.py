@@ -20,7 +20,9 @@ AROUND = {"host": "h", "cpu": "c", "protocol": "std-1", "run": "r"}
 
 @pytest.fixture
 def row(case_of, records, resolver_of):
-    """Return a function that records a compiled case, a verdict and blocks, and returns the case's row."""
+    """Return a function that stores records about a case and returns the case's row.
+
+    The records are those of its compile, of its verdict and of the blocks of its measurement."""
 
     def make(
         blocks=(),

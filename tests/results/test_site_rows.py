@@ -1,4 +1,6 @@
-"""The rows of sites: the docs list all columns, and each row is appended once, to the folder `sites`."""
+"""The row of each site is appended once to a file in the folder `sites`.
+
+docs/models.md lists all columns of these rows."""
 
 from __future__ import annotations
 

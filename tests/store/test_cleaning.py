@@ -1,4 +1,4 @@
-"""Records and objects are removed from a real store, alone and beside runs in other processes."""
+"""Records and objects (stored files) are removed from a real store, also while other processes use it."""
 
 from __future__ import annotations
 
@@ -127,9 +127,9 @@ sys.stdin.read()
 
 @pytest.fixture
 def start(store):
-    """Yield a function that starts a process, which stores an object without a record.
+    """Yield a function that starts a process. The process stores an object that no record names.
 
-    The process ends when its stdin is closed."""
+    The process ends when its standard input is closed."""
     started = []
 
     def make():

@@ -1,4 +1,4 @@
-"""A run writes into its records only facts that `Facts` lists."""
+"""The facts (named values) that a run writes into its records are all fields of `Facts`."""
 
 from __future__ import annotations
 

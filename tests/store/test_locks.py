@@ -1,4 +1,6 @@
-"""While a process measures, no other process compiles or measures; a waiting process names the holder."""
+"""While a process measures, no other process compiles or measures.
+
+A process that has to wait prints which process it waits for."""
 
 from __future__ import annotations
 
@@ -48,9 +50,9 @@ class Process:
         return self._is_in
 
     def reports(self, within_s: float = 60.0) -> bool:
-        """Return whether the process prints something within `within_s` seconds.
+        """Return whether the process writes to standard error within `within_s` seconds.
 
-        The default includes the start of the process."""
+        The default value leaves enough time for the start of the process."""
         return bool(select.select([self.popen.stderr], [], [], within_s)[0])
 
     def end(self) -> str:

@@ -1,4 +1,6 @@
-"""Facts about a machine are kept for all projects of a user, and nothing fails without them."""
+"""A machine's facts, such as its highest rates, are kept for all projects of a user.
+
+Nothing fails if these facts are missing."""
 
 import json
 import os
@@ -158,7 +160,7 @@ def test_the_directory_is_the_user_s_unless_a_variable_names_another(monkeypatch
 class Project:
     """A stand-in for a project: its store, the user's cache and a toolchain.
 
-    The bytes of compiled modules begin with `code`."""
+    A compiled module is a text that begins with `code`, so two values of `code` stand for two compilers."""
 
     def __init__(self, root, known, code, run):
         self.store, self.known, self.code, self.run, self.compiled = Store(root), known, code, run, 0

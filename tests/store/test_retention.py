@@ -1,4 +1,6 @@
-"""The choice of records and objects that `doit store clean` removes, tested without files."""
+"""`doit store clean` chooses the records and objects (stored files) to remove.
+
+These tests use no files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A scratch directory stays while a process uses it, in any container, and is removed afterwards."""
+"""A scratch directory stays while a process uses it, and is removed afterwards.
+
+It also stays if the process is in another container and therefore not visible."""
 
 import os
 import subprocess

@@ -1,7 +1,7 @@
 """Keep the results of compiles, because many tests compile the same cases in projects of their own.
 
-Only a `doit` that `Project.doit` forks reuses these results. Failed compiles are not kept, because tests check how
-failures are reported."""
+The results are reused only by `doit` processes that `Project.doit` forks. Failed compiles are not kept, because tests
+check how failures are reported."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def folder() -> Path:
 
 
 def limit(kept: Path, largest_bytes: int = LARGEST_BYTES) -> None:
-    """Remove the oldest results until the rest have at most `largest_bytes` together."""
+    """Remove the oldest results in the folder `kept` until the others take at most `largest_bytes`."""
     left = largest_bytes
     for entry in sorted(kept.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
         left -= sum(path.stat().st_size for path in _files(entry))
@@ -40,7 +40,7 @@ def limit(kept: Path, largest_bytes: int = LARGEST_BYTES) -> None:
 
 
 def install(kept: Path) -> None:
-    """Make this process, and the processes forked from it, reuse the kept results."""
+    """Make this process, and processes forked from it, reuse the results of compiles in the folder `kept`."""
     kept.mkdir(parents=True, exist_ok=True)
     ActionExecutor.run_compiler = keeping(ActionExecutor.run_compiler, kept)  # type: ignore[method-assign]
 
@@ -97,7 +97,9 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _keep(kept: Path, name: str, outcome: Outcome, scratch: Path, made: list[Path]) -> None:
-    """Copy a result to `kept` in one step, because a test may be killed at any time."""
+    """Copy the result of a compile to the folder `kept`.
+
+    The copy gets its final name only when it is complete, because a test may be killed at any time."""
     with tempfile.TemporaryDirectory(dir=kept, ignore_cleanup_errors=True) as new:
         for path in made:
             to = Path(new, "made", path.relative_to(scratch))

@@ -2,9 +2,9 @@
 
 A fork takes a third of a second less processor time than starting Python.
 
-A request is a datagram with the words, the directory, the environment and three file descriptors. The descriptors are
-for standard output, standard error and the server's answer. The answer is the process number, and later the exit
-status. The server ends when the client closes the socket."""
+A request is a datagram with the words of the command line, the working directory, the environment and three file
+descriptors. The descriptors are for standard output, standard error and the server's answer. The answer is the process
+number, and later the exit status. The server ends when the client closes the socket."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def become_doit(words: list[str], cwd: str, variables: dict[str, str], outputs: 
 
 def serve(requests: socket.socket) -> None:
     waiting: dict[int, tuple[int, int]] = {}
-    """The children: pidfd → (process number, file descriptor to which the exit status is written)."""
+    """The running children: pidfd → (process number, file descriptor that receives the exit status)."""
     while True:
         ready, _, _ = select.select([requests, *waiting], [], [])
         for handle in waiting.keys() & set(ready):

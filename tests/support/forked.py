@@ -15,7 +15,7 @@ from pathlib import Path
 
 SERVER = Path(__file__).with_name("doit_server.py")
 OWN = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-"""The server's environment: the worker's before any test changes it."""
+"""The server's environment. It is the environment of the pytest worker before any test changes it."""
 READ_LATE = ("DISPATCHFLOW_", "PYTEST_")
 
 
@@ -29,7 +29,7 @@ class Forked:
 
     @property
     def pid(self) -> int:
-        """The process number; the first read waits for the server's answer, which comes at once."""
+        """The process number. The first access waits for the server's answer, which comes at once."""
         while b"\n" not in self._streams[self._answer]:
             self._streams[self._answer] += os.read(self._answer, 64)
         return int(self._streams[self._answer].split()[0])
@@ -64,8 +64,8 @@ def _text(said: bytes) -> str:
 def forked(words: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> Forked | None:
     """Start `doit WORDS` as a fork of the server; return None if a fork is not possible.
 
-    Only dispatchflow's and pytest's variables may differ from the server's. The server may already have read any other
-    variable."""
+    A fork is possible if `variables` differs from the server's environment only in variables of dispatchflow and of
+    pytest. The server may already have read any other variable."""
     changed = {name for name in OWN.keys() | variables.keys() if OWN.get(name) != variables.get(name)}
     if not all(name.startswith(READ_LATE) for name in changed):
         return None
@@ -82,8 +82,8 @@ def forked(words: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> For
 def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
     """Start this worker's server; return the socket for requests, and the server's process.
 
-    The server ends with this process. Its standard output and error are pipes: Python chooses the buffering of streams
-    when a process starts, and the forked processes, whose output goes to pipes, keep the server's choice."""
+    The server ends when this process ends. Its standard output and error are pipes. Python chooses how to buffer these
+    streams when it starts, and the forked processes, whose outputs are pipes too, keep the server's choice."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         process = subprocess.Popen(

@@ -20,8 +20,8 @@ from dispatchflow.operations import Operation
 class Plant:
     """An error that can be planted in an operation's operands or in its MLIR body.
 
-    `operands` returns operands with the error. `body` returns the text of a body with the error. `name` is `kind` with
-    the operand and the axis."""
+    `operands` takes right operands and returns operands with the error. `body` takes the text of a right MLIR body and
+    returns the text with the error. `name` is `kind` with the operand and the axis."""
 
     kind: str
     name: str
@@ -34,10 +34,10 @@ class Plant:
 def plants(operation: Operation) -> Iterator[Plant]:
     """Yield the errors that can be planted in an operation.
 
-    - Along an axis of an operand, the elements at the last index are zero (a dropped term).
-    - Along an axis of an operand, all elements are shifted by one (padding, strides).
-    - The last two axes of an operand are transposed if their sizes are equal (a wrong layout).
-    - All elements of an operand are zero (a missing bias).
+    - Along an axis of an operand, the elements at the last index are zero, as if a term was dropped.
+    - Along an axis of an operand, all elements are shifted by one, as if padding or strides were wrong.
+    - The last two axes of an operand are transposed if their sizes are equal, as if the layout was wrong.
+    - All elements of an operand are zero, as if a bias was missing.
     - Two operands of one type are swapped.
     """
     types = [operand.type for operand in operation.operands()]

@@ -17,11 +17,11 @@ _STEP_LIMIT_S = 120
 
 
 class Unavailable(Exception):
-    """Lavapipe cannot be fetched here; the message is the reason of a test's skip."""
+    """Lavapipe cannot be fetched here. Tests are skipped with the exception's message as the reason."""
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return the variables with which a Vulkan loader finds only lavapipe.
+    """Return the environment variables with which a Vulkan loader finds only lavapipe.
 
     The first call downloads 50 MB to `folder`.
 
@@ -68,8 +68,8 @@ def _downloaded(state: Path) -> list[Path]:
 def _libraries(depends: str) -> list[str]:
     """Return the packages `ROOTS` and the packages of all libraries that they need, without `libc6`.
 
-    `depends` is the output of `apt-cache depends`. The packages' C library is left out, because programs run with the
-    system's loader, and a C library must match its loader."""
+    `depends` is the output of `apt-cache depends`. The C library `libc6` is left out: programs run with the system's
+    loader, and a C library must match its loader."""
     needs: dict[str, list[str]] = {}
     for line in depends.splitlines():
         if line[:1].isalpha():

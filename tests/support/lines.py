@@ -1,6 +1,7 @@
-"""Divide operands of the recipe `exact` by the powers of two with which `exact` multiplied them.
+"""Divide operands by the powers of two with which the verification recipe `exact` multiplied them.
 
-Each line of an operand has its own power. A line is, for example, a row of A or a column of B in A·B."""
+A recipe is a way to make inputs. Each line of an operand has its own power. A line is, for example, a row of A or a
+column of B in A·B."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ from dispatchflow.operations._range import powers, spans
 
 
 def unscaled(operation: Operation, operands: Sequence[Any]) -> list[Any]:
-    """Return the operands without the powers of two by which the recipe `exact` multiplies each line.
+    """Return operands of the recipe `exact`, with each line divided by the power of two that scaled it.
 
-    Floats are returned in float64, and integers in int64. Integers are never scaled."""
+    A line is, for example, a row of a matrix. Floats are returned in float64, and integers in int64. Integers are never
+    scaled."""
     found = []
     for operand, span, values in zip(operation.operands(), spans(operation), operands, strict=True):
         if not operand.type.element.is_float:

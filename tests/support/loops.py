@@ -1,10 +1,12 @@
-"""MLIR programs with loops that multiply by the first argument, `%x`."""
+"""Write MLIR programs with loops that multiply a matrix by the first argument, `%x`."""
 
 from __future__ import annotations
 
 
 def loop(name: str, value: str, count: str, size: int, label: str | None = None) -> str:
-    """Return a loop that multiplies `value` by `%x` `count` times; `label` is the matmul's location."""
+    """Return the MLIR text of a loop that multiplies the matrix `value` by `%x`, `count` times.
+
+    `value` and `count` are names of MLIR values. `label` is the location of the loop's matmul."""
     kind = f"tensor<{size}x{size}xf32>"
     location = f' loc("{label}")' if label else ""
     return f"""
@@ -21,7 +23,10 @@ def loop(name: str, value: str, count: str, size: int, label: str | None = None)
 
 
 def program(size: int, counts: tuple[str, ...], body: str, result: str) -> str:
-    """Return a function of `%x` and the i32 arguments `counts`, with the constants that `loop` uses."""
+    """Return the text of an MLIR function that contains `body`, such as loops that `loop` returned.
+
+    The function has the matrix `%x` and the i32 numbers `counts` as arguments. It defines the constants that the loops
+    use, and returns `result`."""
     kind, numbers = f"tensor<{size}x{size}xf32>", "".join(f", {count}: i32" for count in counts)
     return f"""func.func @main(%x: {kind}{numbers}) -> {kind} {{
   %c0 = arith.constant 0 : i32

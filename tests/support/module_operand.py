@@ -1,4 +1,4 @@
-"""An operand that tests give to a user's modules."""
+"""An array that tests pass as an operand to a user's MLIR modules."""
 
 import numpy as np
 

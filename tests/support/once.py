@@ -11,9 +11,10 @@ import pytest
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """Return the folder `name`, which `make` fills once in a session for all workers.
+    """Return the folder `name`, which `make` fills once in a pytest session for all workers.
 
-    Tests must not change the folder, only copies. If `make` fails, the next caller runs `make` again."""
+    Tests may change copies of the folder, but not the folder itself. If `make` fails, the next caller runs `make`
+    again."""
     base = factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     folder, done = shared / name, shared / f"{name}.done"
