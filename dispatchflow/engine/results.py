@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.module import Module, output_names
-from dispatchflow.engine import verify, verify_module
+from dispatchflow.engine import verify_module
 from dispatchflow.engine.call import LibraryCall, ModuleCall, Result
 from dispatchflow.engine.stages import Artifacts, StageExecutor
 from dispatchflow.errors import ToolError
@@ -47,7 +47,7 @@ def _of_operation(place: ModuleCall, operation: Operation, found: Artifacts, rec
     size = path.stat().st_size if path.exists() else 0
     if size != result.nbytes:
         raise ToolError(f"{size} B were written; the result has {result.nbytes}")
-    return CallResult(result.spelling, verify.array_of(path, inputs.dtype_of(result.element), operation))
+    return CallResult(result.spelling, inputs.read(path, inputs.dtype_of(result.element), result.shape))
 
 
 def _of_module(executor: StageExecutor, place: ModuleCall, program: Module, found: Artifacts) -> list[CallResult]:

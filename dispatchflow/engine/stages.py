@@ -121,9 +121,8 @@ class StageExecutor(ActionExecutor):
             from dispatchflow.verification import inputs, module_data
 
             if isinstance(program, Operation):
-                made = {recipe: inputs.made(program, recipe) for recipe in program.recipes}
-                outputs = {f"{r}_{i}": self._put(array) for r, arrays in made.items() for i, array in enumerate(arrays)}
-                return True, None, outputs, {}
+                made = ((f"{r}_{i}", array) for r in program.recipes for i, array in enumerate(inputs.made(program, r)))
+                return True, None, {name: self._put(array) for name, array in made}, {}
             assert isinstance(program, Module) and action is not None
             weights = parameters.stored(program, action, scratch, self.store, self.resolver.toolchain, self.limits)
             arguments = module_data.arguments(program, action.ingredients["types"])
@@ -139,25 +138,24 @@ class StageExecutor(ActionExecutor):
         if isinstance(program, Module):
             return self._expected_of_module(program)
         assert isinstance(program, Operation)
-        operation = program
+        action, operands = self.resolver.supplies.expected_action(program), self.resolver.supplies.operands(program)
+        if action is None or operands is None:
+            return None
+        operation, digests = program, operands.digests
 
         def make(scratch: Path) -> Result:
             from dispatchflow.verification import inputs, power, reference
 
+            types = [(inputs.dtype_of(one.type.element), one.type.shape) for one in operation.operands()]
             outputs: dict[str, Digest] = {}
             for recipe in operation.recipes:
-                operands = inputs.made(operation, recipe)
-                if operation.compares_bits(recipe):
-                    outputs[recipe] = self._put(reference.expected(operation, operands))
-                else:
-                    value, tolerance = reference.bounds(operation, operands, recipe)
-                    outputs |= {f"{recipe}_reference": self._put(value), f"{recipe}_tolerance": self._put(tolerance)}
+                files = [self.store.checked(digest) for digest in digests[recipe]]
+                made = [inputs.read(file, *type) for file, type in zip(files, types, strict=True)]
+                outputs |= {name: self._put(array) for name, array in reference.wanted(operation, made, recipe)}
             unseen = "".join(f"{error}\n" for error in power.unseen(operation))
             outputs["unseen"] = self.store.put_bytes(unseen.encode())
             return True, None, outputs, {}
 
-        action = self.resolver.supplies.expected_action(operation)
-        assert action is not None
         return self.make(action, make)
 
     def _expected_of_module(self, program: Module) -> Record | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dispatchflow import units
@@ -39,7 +38,7 @@ def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Res
             disk.check(place.store.root)
             short = f"{size} B were written; the result has {result.nbytes}"
             return False, short, place.log(), {"verification": "not compared"}
-        verdicts[recipe] = _compared(place, recipe, array_of(output, dtype, operation), operation, data)
+        verdicts[recipe] = _compared(place, recipe, inputs.read(output, dtype, result.shape), operation, data)
     found = repeatability.difference(
         place, data, recipe, (name,), operation.function, [judgement.like(result.shape, dtype)]
     )
@@ -51,7 +50,7 @@ def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Res
     wrong = [recipe for recipe, v in verdicts.items() if v.word == "different"]
     if found is not None:
         again = place.scratch / found.second[0]
-        second = verdicts | {recipe: _compared(place, recipe, array_of(again, dtype, operation), operation, data)}
+        second = verdicts | {recipe: _compared(place, recipe, inputs.read(again, dtype, result.shape), operation, data)}
         judged = judgement.doubted(
             found, found.text(f"the {recipe} inputs' result"), judged, judgement.judged(second, {}, why=doubt)
         )
@@ -69,7 +68,7 @@ def _listed(errors: Sequence[str]) -> str:
 
 def _compared(place: ModuleCall, recipe: str, got: Array, operation: Operation, data: Data) -> Verdict:
     def wanted(name: str, dtype: Any) -> Array:
-        return array_of(place.store.path(data.digests[f"expected_{name}"][0]), dtype, operation)
+        return inputs.read(place.store.path(data.digests[f"expected_{name}"][0]), dtype, got.shape)
 
     if operation.compares_bits(recipe):
         return verdict.compare_bits(got, wanted(recipe, got.dtype))
@@ -77,9 +76,3 @@ def _compared(place: ModuleCall, recipe: str, got: Array, operation: Operation, 
     found = verdict.compare_bounded(got, *bounds)
     # Only the last recipe, whose inputs are measured, has a score: with others, rounding alone can use up the bound.
     return replace(found, score=None) if found.passed and recipe != operation.recipes[-1] else found
-
-
-def array_of(path: Path, dtype: Any, operation: Operation) -> Array:
-    result = operation.result()
-    array: Array = inputs.read(path, dtype)[: result.size].reshape(result.shape)
-    return array

@@ -163,5 +163,5 @@ class Convolution(Summed, Window):
         return self.laid_out(np.moveaxis(np.asarray(total), 0, 1).reshape(shape))
 
     def flops(self) -> int:
-        """Return two flops for each term, including terms that read padding, plus the epilogue's flops."""
+        """Each term counts as two flops, even if it reads padding; the epilogue's flops are added."""
         return 2 * self.terms * self.result().size + self.epilogue_flops()

@@ -83,7 +83,7 @@ def has_largest(operation: Operation) -> bool:
     if result.is_float or result.bits < _SUM_BITS or operation.terms < _SUM_TERMS:
         return False
     factors = [operand.type.element for operand in operation.operands() if _factor(operand)]
-    return all(not element.is_float and element.bits <= _LARGEST_BITS for element in factors)
+    return bool(factors) and all(not element.is_float and element.bits <= _LARGEST_BITS for element in factors)
 
 
 def exact_range(operation: Operation) -> ExactRange:

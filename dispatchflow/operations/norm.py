@@ -114,7 +114,8 @@ class Norm(Operation):
         step, odd, rows = 2.0**-8, n % 2, np.arange(m)[:, None]
         raw = stream(0, 3, m * n).reshape(m, n)
         places = raw.argsort(axis=1)
-        order = places.argsort(axis=1)
+        order = np.empty_like(places)
+        np.put_along_axis(order, places, np.arange(n)[None], axis=1)  # the inverse of `places`
         x = np.where(order < n // 2 + odd, -step, step)
         if recipe == "counted" and n >= 8:
             digits = (self.signature.accumulator.digits + 1 - n.bit_length()) // 2
@@ -203,8 +204,9 @@ class Norm(Operation):
         return self._result(*self._parts(operands), operands)
 
     def _result(self, centered: Array, root: Array, operands: Sequence[Array]) -> Array:
-        found: Array = centered / root * operands[1] + (operands[2] if self._layer else 0)
-        return found
+        found: Array = centered / root
+        found *= operands[1]
+        return found + operands[2] if self._layer else found
 
     def error(self, operands: Sequence[Array]) -> Array:
         """Return a bound on the error of each result.

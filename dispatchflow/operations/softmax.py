@@ -200,8 +200,9 @@ class Softmax(Operation):
     def reference(self, operands: Sequence[Array]) -> Array:
         import numpy as np
 
-        powers = np.exp(operands[0] - operands[0].max(axis=1, keepdims=True))
-        found: Array = powers / powers.sum(axis=1, keepdims=True)
+        found: Array = operands[0] - operands[0].max(axis=1, keepdims=True)
+        np.exp(found, out=found)
+        found /= found.sum(axis=1, keepdims=True)
         return found
 
     def library_call(self, library: Library) -> str:

@@ -60,14 +60,15 @@ def stored(array: Array) -> bytes:
     return packed.tobytes()
 
 
-def read(path: Path, dtype: np.dtype | str) -> Array:
-    """Read a file that has the layout of `stored`, and return its elements as a flat array.
+def read(path: Path, dtype: np.dtype | str, shape: tuple[int, ...] = (-1,)) -> Array:
+    """Read a file that has the layout of `stored`, and return its elements as an array of this shape.
 
-    If the number of 4-bit elements is odd, the array ends in an additional zero."""
+    Without a shape, the array is flat. It ends in an additional zero if the number of 4-bit elements is odd."""
     if (element := np.dtype(dtype)).name not in _PACKED:
-        return np.fromfile(path, element)
+        return np.fromfile(path, element).reshape(shape)
     pairs = np.fromfile(path, np.uint8)
-    return np.stack((pairs & 15, pairs >> 4), axis=-1).reshape(-1).view(element)
+    elements: Array = np.stack((pairs & 15, pairs >> 4), axis=-1).reshape(-1).view(element)
+    return elements if shape == (-1,) else elements[: prod(shape)].reshape(shape)
 
 
 def made(operation: Operation, recipe: str) -> list[Array]:
@@ -266,13 +267,7 @@ def _held(values: Array, element: ElementType) -> Array:
     return abs(values) if element.is_unsigned else values
 
 
-def _mask(
-    shape: tuple[int, ...],
-    axes: tuple[int, ...],
-    share: int,
-    part: int = 0,
-    parts: int = 1,
-) -> Array:
+def _mask(shape: tuple[int, ...], axes: tuple[int, ...], share: int, part: int = 0, parts: int = 1) -> Array:
     """Return a boolean array of this shape in which `share` positions of each line are true.
 
     A line is all positions that differ only in their indices along `axes`. A line of fewer positions is true

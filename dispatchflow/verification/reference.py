@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,18 @@ def expected(operation: Operation, operands: Sequence[Array]) -> Array:
     Before the conversion, the result is exact if every partial sum is an integer below 2**53. Integers wrap in two's
     complement."""
     return unrounded(operation, operands).astype(dtype_of(operation.types.result))
+
+
+def wanted(operation: Operation, operands: Sequence[Array], recipe: str) -> Iterator[tuple[str, Array]]:
+    """Yield (name, array) of the arrays with which results for a recipe's inputs are compared.
+
+    They are the expected results if bits are compared, and the reference and the tolerance otherwise."""
+    if operation.compares_bits(recipe):
+        yield recipe, expected(operation, operands)
+    else:
+        value, tolerance = bounds(operation, operands, recipe)
+        yield f"{recipe}_reference", value
+        yield f"{recipe}_tolerance", tolerance
 
 
 def unrounded(operation: Operation, operands: Sequence[Array]) -> Array:

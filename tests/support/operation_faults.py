@@ -1,7 +1,8 @@
-"""Planted errors of particular operations: results that a wrong program might give.
+"""Wrong results of operations, which tests plant to check that verification detects them.
 
-`PLANTED` maps operation → error → function of the operation `o` and its operands `a`. The function returns the wrong
-result, or None if the operation cannot have the error."""
+`PLANTED` maps the name of an operation to its possible errors, and the name of each error to a function. The function
+takes the operation and its operands, and returns the wrong result. It returns None if the operation cannot have this
+error with its options."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def without_last(array: Any, axis: int, value: Any = 0) -> Any:
 
 
 def padded_before(operation: Operation, operands: Any) -> Any:
-    """Return the result for an image padded with zeros instead of its zero point."""
+    """Return the result of a quantized convolution that pads its image with 0, not with the zero point."""
     p = operation.option("padding")
     image = np.pad(operands[0], [(0, 0) if letter in "nc" else (p, p) for letter in operation.layout[:4]])
     sizes = [size + 2 * p * (dim in "hw") for dim, size in zip(operation.dims, operation.sizes, strict=True)]
@@ -41,15 +42,18 @@ def without_group(result: Any, operation: Operation) -> Any:
 
 
 def shuffled(image: Any, axis: int, groups: int) -> Any:
-    """Return the image with its channels reordered, as if channel i were in the group i % `groups`."""
+    """Return the image with reordered channels: first those with i % `groups` = 0, then 1, and so on.
+
+    A convolution of this image puts channel i into the group i % `groups`. This is wrong, because the channels of a
+    group must be successive."""
     order = np.arange(image.shape[axis]).reshape(-1, groups).T.ravel()
     return np.take(image, order, axis)
 
 
 def seen_by(operation: Operation, operands: Any, more: int = 0) -> Any:
-    """Return causal attention in which each query sees `more` additional keys.
+    """Return the result of a causal attention in which each query sees `more` keys too many.
 
-    `more` may be negative, but each query sees at least one key."""
+    If `more` is negative, each query sees too few keys, but at least one."""
     queries, keys, values, *masks = operands
     found = np.zeros(operation.result().shape)
     for b, i in np.ndindex(*found.shape[:2]):
@@ -62,12 +66,14 @@ def seen_by(operation: Operation, operands: Any, more: int = 0) -> Any:
 
 
 def unfused(operation: Operation, operands: list[Any]) -> Any:
-    """Return the sums to which the epilogue is applied."""
+    """Return the operation's result before its epilogue, the function that is applied to each sum."""
     return other(operation, epilogue="none").reference(operands[:-1])
 
 
 def along_the_other_axis(operation: Operation, operands: list[Any]) -> Any:
-    """Return the sums plus the bias or scale, added along a wrong axis; None if there is neither."""
+    """Return the operation's sums plus the epilogue's bias or scale, which is added along a wrong axis.
+
+    Returns None if the epilogue has neither a bias nor a scale."""
     if operation.epilogue == "residual" or not operation.parameters():
         return None
     total, axis = unfused(operation, operands), operation.channel_axis

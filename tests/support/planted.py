@@ -1,6 +1,6 @@
-"""Check whether the recipes of an operation report a wrong kernel.
+"""Check whether verification reports a wrong kernel with the inputs of an operation's recipes.
 
-A kernel is a Python function of numpy arrays."""
+A kernel is a Python function that computes the operation on numpy arrays. A recipe is a way to make inputs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Kernel = Callable[..., Any]
 
 
 def is_reported(operation: Operation, kernel: Kernel) -> bool:
-    """Return whether verification finds the kernel wrong with at least one recipe.
+    """Return whether verification finds the kernel wrong with the inputs of at least one recipe.
 
-    Also check that verification accepts the reference with every recipe."""
+    Also assert that verification accepts the expected result with the inputs of every recipe."""
     found = False
     for recipe in operation.recipes:
         operands, dtype = made(operation, recipe), dtype_of(operation.types.result)
@@ -37,6 +37,6 @@ def is_reported(operation: Operation, kernel: Kernel) -> bool:
 
 
 def in_wrapping_pairs(products: Any) -> Any:
-    """Sum over the last axis; two neighbors are added in i16."""
+    """Sum over the last axis, but add each two neighbors in i16, in which their sum may wrap."""
     pairs = np.add.reduceat(products, np.arange(0, products.shape[-1], 2), axis=-1)
     return pairs.astype(np.int16).astype(np.int64).sum(axis=-1)

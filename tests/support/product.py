@@ -1,4 +1,4 @@
-"""Make the product of the registries: operation × type × layout × option × tuning × target."""
+"""Make cases of every operation, type, layout, option, tuning and target."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ DEFAULT = TUNINGS["default"].expand({})[0]
 # product, are tested in tests/tools/test_devices.py.
 RUN_HERE = {name: TARGETS[name] for name in ("llvm-cpu", "vmvx")}
 RIGHT_ON_LAVAPIPE = ("f32", "i32", "i64")
-"""The types for which lavapipe gives right results, with the exceptions in docs/targets.md."""
-SHAPES = ((40, 24, 56), (1, 24, 40))
-"""The sizes of most operations: multiples of no tile, and a dim of 1.
+"""The types for which lavapipe, a Vulkan driver on the CPU, gives right results.
 
-The sizes repeat if an operation has more dims."""
+docs/targets.md lists the exceptions."""
+SHAPES = ((40, 24, 56), (1, 24, 40))
+"""Two shapes for most operations: one whose sizes are multiples of no tile, and one with a dim of 1.
+
+If an operation has more dims, it uses the sizes of the shape again, from the first one."""
 SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "conv2d": ((2, 11, 9, 6, 10, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
     "quantized_conv2d": ((2, 11, 9, 5, 6, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
@@ -31,7 +33,7 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "matmul_splitk": ((40, 24, 54), (1, 24, 42)),
     "scaled_matmul": ((40, 24, 96), (1, 24, 32)),
 }
-"""The sizes of operations that `SHAPES` does not suit, for example because a dim is a window's."""
+"""The shapes of the operations that cannot use `SHAPES`, for example because a dim is a window's size."""
 LARGE = {
     "attention": (2, 32, 64, 64, 4096),
     "batch_matmul": (2, 32, 48, 4096),
@@ -52,7 +54,9 @@ LARGE = {
     "transpose": (2048, 3072),
     "vecmat": (512, 16384),
 }
-"""Sizes as in networks, with sums of many terms; other operations get 64, 256 and 4,096."""
+"""One large shape for each operation, as in neural networks, with sums of many terms.
+
+An operation that is not in this table gets the sizes 64, 256 and 4,096."""
 
 
 def operation_of(
@@ -63,9 +67,10 @@ def operation_of(
 
 
 def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
-    """Yield the options' values: first all defaults, then tuples in which one option has another value.
+    """Yield tuples with a value for each option: first the tuple of all defaults.
 
-    Each option takes each of its other values. An option with a range of numbers takes only the second number."""
+    In each later tuple, one option has another value. There is one such tuple for each other value of each option. If
+    an option's values are a range of numbers, only the second number is used."""
     yield (defaults := tuple(option.default for option in cls.options.values()))
     for i, option in enumerate(cls.options.values()):
         for value in option.values[1:2] if isinstance(option.values, range) else option.values[1:]:
@@ -75,16 +80,16 @@ def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
 def everything(
     targets: Iterable[Target] = RUN_HERE.values(), types: Container[str] | None = None
 ) -> Iterator[tuple[tuple[object, ...], Case]]:
-    """Yield every combination of the registries as (choices, case).
+    """Yield (choices, case) for the combinations of operations, types, layouts, options and tunings.
 
-    The choices are the operation, type, layout, values of options, tuning, target and shape. With the default options,
-    all layouts are combined with all tunings. With other options, layout and tuning are the defaults. Only an
-    operation's first type also has cases with another layout or another tuning, but not both.
+    The choices are the operation, type, layout, option values, tuning, target and shape of the case. With default
+    option values, all layouts are combined with all tunings. Cases with another option value have the default layout
+    and the default tuning. For an operation's first type, there are also cases in which the layout or the tuning, but
+    not both, differs from the default too.
 
     Args:
         targets: the targets of the cases.
-        types: the names of the types; None for all.
-    """
+        types: the names of the types of the cases; None means all types."""
     for cls in OPERATIONS.values():
         shapes = SHAPES_OF.get(cls.name, SHAPES)
         signatures = [name for name in cls.signatures if types is None or name in types]
@@ -102,7 +107,9 @@ def everything(
 
 
 def large() -> Iterator[tuple[object, ...]]:
-    """Yield choices as in `everything` for every type and layout, in one large size without a tuning."""
+    """Yield the choices of one large case for each operation, type, layout and target.
+
+    The choices are those that `everything` describes. The options and the tuning have their defaults."""
     for cls in OPERATIONS.values():
         for signature, layout, target in product(cls.signatures, cls.layouts, RUN_HERE):
             yield (

@@ -1,4 +1,4 @@
-"""Make programs of sites, and the events that a runtime would record of their calls."""
+"""Make `Program` objects from lists of sites, and the profiles that a runtime would record of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from dispatchflow.models.site import Program, Site
 
 
 def program(*buffers: Sequence[str], at_load: Sequence[str] = ()) -> Program:
-    """Return a program with these command buffers, each a sequence of exports.
+    """Return a program whose command buffers launch the given exports.
 
-    Sites are numbered from 1 across buffers. Initializers launch the exports in `at_load`, in a buffer of their own."""
+    Each of `buffers` lists the exports that one command buffer launches. Each launch is a site. Sites are numbered from
+    1 through all buffers. The exports in `at_load` are launched by initializers, in one more command buffer after the
+    others."""
     sites: list[Site] = []
     for buffer, (exports, early) in enumerate([*((each, False) for each in buffers), (at_load, True)]):
         for command, export in enumerate(exports):
@@ -20,7 +22,9 @@ def program(*buffers: Sequence[str], at_load: Sequence[str] = ()) -> Program:
 
 
 class Recorder:
-    """The events of submissions, one after another. Each launch takes 10 ns, after a gap of 1 ns."""
+    """Collects the events that a runtime would record if command buffers ran one after another.
+
+    Each launch takes 10 ns, and begins 1 ns after the launch before it."""
 
     def __init__(self) -> None:
         self.now = 1000
@@ -28,7 +32,9 @@ class Recorder:
         self.operations: list[QueueOperation] = []
 
     def execute(self, number: int, exports: Iterable[str], *, commands: bool = True) -> None:
-        """Record one submission of the command buffer with this number."""
+        """Record one submission of the command buffer `number`, which launches `exports` in this order.
+
+        If `commands` is false, the launches have no index of their command in the buffer."""
         submission = len(self.operations) + 1
         submitted, start = self.now, self.now + 3
         self.now = start

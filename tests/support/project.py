@@ -1,6 +1,7 @@
 """Run `doit` as a user does, in a project in a temporary directory, with the real tools.
 
-Test files import this pytest plugin too. The word PYTEST_DONT_REWRITE avoids a warning about an imported module."""
+Test files import this pytest plugin as an ordinary module too, and pytest would warn about that. The word
+PYTEST_DONT_REWRITE in this docstring turns the warning off."""
 
 from __future__ import annotations
 
@@ -29,18 +30,18 @@ REPOSITORY = Path(__file__).parent.parent.parent
 DODO = "from dispatchflow import main\n\nmain()\n"
 NAME = "matmul_16x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
 TILED = "matmul_16x16x16_f32t_f32t_f32t_data_tiling@llvm-cpu-1t"
-"""`NAME` and `TILED` are the names of two cases of `first_run`."""
+"""`NAME` and `TILED` are two of the four cases that the project of the fixture `first_run` has."""
 NOTHING = {"emit": 0, "compile": 0, "verify": 0, "profile": 0}
 
 
 def only(**counts: int) -> dict[str, int]:
-    """Return what `Project.counts` returns for these counts, with 0 for all other stages."""
+    """Return `counts` with 0 for each stage that is not given, to compare with `Project.counts()`."""
     return NOTHING | counts
 
 
 @dataclass(frozen=True)
 class Project:
-    """A user's directory with a two-line dodo.py and specs/; dispatchflow makes files beside them."""
+    """A user's project: a directory with dodo.py and specs/, in which dispatchflow makes its files."""
 
     root: Path
 
@@ -62,14 +63,19 @@ class Project:
     def start(
         self, *words: str, argv: Sequence[str] = (sys.executable, "-m", "doit"), **variables: str
     ) -> subprocess.Popen[str]:
-        """Start `doit WORDS` in a process group of its own."""
+        """Start `doit WORDS` in a process group of its own; do not wait until it ends.
+
+        `argv` is the command line before WORDS. `variables` are added to the environment."""
         return subprocess.Popen(
             [*argv, *words], cwd=self.root, env=environment(variables), text=True, errors="surrogateescape",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
 
     def doit(self, *words: str, **variables: str) -> Outcome:
-        """Run `doit WORDS` to its end, forked if possible; check that it prints no traceback."""
+        """Run `doit WORDS` to its end, and check that it prints no traceback.
+
+        If possible, the process is a fork of a server that has already imported `doit`, which is faster. `variables`
+        are added to the environment."""
         return finished(forked(words, self.root, environment(variables)) or self.start(*words, **variables))
 
     @property
@@ -77,7 +83,7 @@ class Project:
         return self.root / ".dispatchflow"
 
     def query(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of an SQL query of the records."""
+        """Return the rows that an SQL query finds in the project's database of records."""
         with contextlib.closing(sqlite3.connect(self.store / "records.sqlite", timeout=60)) as database:
             return database.execute(text, values).fetchall()
 
@@ -87,9 +93,9 @@ class Project:
                 database.execute(statement, values)
 
     def counts(self) -> dict[str, int]:
-        """Return stage → number of recorded actions, including calibration.
+        """Return how many actions of each stage the project's records contain, including calibrations.
 
-        For `profile`, the number is that of measurements that ended."""
+        For the stage `profile`, this is the number of measurements that have ended."""
         found = dict(self.query("select stage, count(*) from record group by stage"))
         measured = self.query("select count(*) from measurement where status <> 'open'")[0][0]
         return {stage: found.get(stage, 0) for stage in ("emit", "compile", "verify")} | {"profile": measured}
@@ -97,7 +103,7 @@ class Project:
     def made_by(self, *words: str, code: int = 0, **variables: str) -> tuple[dict[str, int], Outcome]:
         """Run `doit WORDS`; return how many actions of each stage the run recorded, and its outcome.
 
-        The exit code must be `code`."""
+        Also assert that the exit code of the run is `code`."""
         before = self.counts()
         outcome = self.doit(*words, **variables)
         assert outcome.code == code, str(outcome)
@@ -110,9 +116,10 @@ class Project:
         return {path.name for path in (self.store / "results").iterdir()}
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """Return path → (size in bytes, modification time in ns) of every file that dispatchflow made.
+        """Return, by path, the size in bytes and the modification time in ns of each file of dispatchflow.
 
-        The files of SQLite, the locks and the kept answers are left out."""
+        Paths are relative to the project. Three kinds of files are left out: those of SQLite, locks, and the kept
+        output that an idle run prints again."""
         made = [*self.store.rglob("*"), *(self.root / "build").rglob("*")]
         kept = (path for path in made if not path.is_dir() and not path.name.startswith("records.sqlite"))
         return {
@@ -122,7 +129,9 @@ class Project:
         }
 
     def damaged(self) -> list[str]:
-        """Return the file names of objects whose path is not the digest of their content."""
+        """Return the names of the damaged objects (files of the store, named by the digest of their content).
+
+        An object is damaged if its name is not the digest of its content."""
         objects = [path for path in (self.store / "objects").rglob("*") if path.is_file()]
         return [path.name for path in objects if path.parent.name + path.name != digest_file(path)]
 
@@ -143,7 +152,9 @@ def recorded(project: Project) -> set[tuple[object, ...]]:
 
 
 def assert_whole(project: Project) -> None:
-    """Assert what must hold at any time, whichever process was killed."""
+    """Assert that the store is consistent, which it must be even after any process was killed.
+
+    The database is intact, no object is damaged, and every object that a record names exists."""
     assert project.query("pragma integrity_check") == [("ok",)]
     assert project.damaged() == []
     named = project.query("select distinct digest from output join record using (key)")
@@ -161,7 +172,9 @@ def assert_each_row_once(project: Project) -> None:
 
 
 def assert_the_next_run_goes_on(project: Project, done: set[tuple[object, ...]]) -> None:
-    """Assert that the next run finishes everything and loses nothing of `done`, a result of `recorded`."""
+    """Assert that a new run finishes all cases, and that the records still contain everything in `done`.
+
+    `done` is what `recorded` returned before this run."""
     outcome = project.doit("-n", "2", "protocol=fast")
     assert outcome.code == 0, str(outcome)
     assert " failed" not in outcome.out.splitlines()[-1]
@@ -171,9 +184,9 @@ def assert_the_next_run_goes_on(project: Project, done: set[tuple[object, ...]])
 
 
 def sweep(**words: Any) -> str:
-    """Return a spec of one sweep, a small matmul on one thread, changed by `words`.
+    """Return a spec with one sweep, which is a small matmul on one thread by default.
 
-    A word whose value is None is left out."""
+    `words` add variables to the sweep or replace their values. A variable whose value is None is left out."""
     table = {"operation": "matmul", "m": 16, "n": 16, "k": 16, "threads": 1, **words}
     return "[[sweep]]\n" + "".join(f"{name} = {_toml(value)}\n" for name, value in table.items() if value is not None)
 
@@ -191,9 +204,9 @@ SMALL = sweep(m=[16, 24], tuning=["default", "data_tiling"], tags=["small"])
 
 @pytest.fixture(scope="session")
 def first_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Project, Outcome]]:
-    """Return a project whose four cases are finished, and that run's outcome.
+    """Return a project whose four cases are finished, and the outcome of the run that finished them.
 
-    Tests must not change the project, only copies."""
+    Tests must not change this project; they change copies of it."""
 
     def make(folder: Path) -> None:
         project = Project.make(folder / "project", SMALL)
@@ -210,7 +223,7 @@ def first_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Projec
 
 @pytest.fixture(scope="session")
 def made(first_run: tuple[Project, Outcome]) -> Project:
-    """Return the project of `first_run`, which a test must not change."""
+    """Return the project of the fixture `first_run`, which a test must not change."""
     return first_run[0]
 
 

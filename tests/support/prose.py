@@ -30,13 +30,15 @@ VERBS, AUXILIARIES, SUBORDINATES, DETERMINERS = (
 STARTS = re.compile(rf"(?:{'|'.join(LISTS['starts'])})\b[^?]*$")
 FRAGMENT = re.compile(rf"(?i:{'|'.join(LISTS['fragments'].split())})\b")
 FORMULA = re.compile(r"\w\[[\w,]+\] = ")
-"""The beginning of an operation's formula, which is the docstring of the operation's module."""
+"""Matches the beginning of a formula, such as `C[m,n] = `.
+
+The docstring of an operation's module may be the formula of the operation instead of a sentence."""
 NOUN_KINDS = ("module", "class", "attribute", "property")
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A docstring, a comment or a paragraph; `line` is its first line."""
+    """A docstring, a comment, or a part of a page such as a paragraph; `line` is where it begins."""
 
     line: int
     kind: str
@@ -55,7 +57,9 @@ class Hit:
 
 
 def is_sentence(line: str) -> bool:
-    """Return whether a line begins with an imperative verb or has a main clause, according to word lists."""
+    """Return whether a line begins with an imperative verb or has a main clause.
+
+    Verbs are recognized by the word lists of prose_words.toml."""
     words = re.findall(r"[\w'-]+|[,;:.()]", re.sub(r"`[^`]*`", "X", line))
     if words and words[0][0].isupper() and (words[0].lower() in VERBS or words[0] == "Do"):
         return True
@@ -80,7 +84,7 @@ def _is_finite(word: str, previous: str, plural_subject: bool) -> bool:
 
 
 def first_line(text: Text) -> Iterator[tuple[str, str]]:
-    """Yield the faults of a docstring's first line as (rule, words)."""
+    """Yield each fault of a docstring's first line as (the rule, the words that break the rule)."""
     line, *rest = text.content.strip("\n").splitlines()
     line = line.strip()
     if text.kind == "module" and FORMULA.match(line):
@@ -95,7 +99,7 @@ def first_line(text: Text) -> Iterator[tuple[str, str]]:
 
 
 def faults(text: Text) -> Iterator[tuple[str, str]]:
-    """Yield the faults of a text as (rule, words)."""
+    """Yield each fault of a text as (the rule, the words that break the rule)."""
     if text.kind in (*NOUN_KINDS, "function") and text.content.strip():
         yield from first_line(text)
     prose = re.sub(r"`[^`]*`", "`x`", re.sub(r"\]\([^)]*\)", "]", text.content))
@@ -175,7 +179,7 @@ def within(path: str, folders: Iterable[str]) -> bool:
 
 
 def print_counts(found: list[Hit]) -> None:
-    """Print the number of hits in each folder, such as `dispatchflow/store`: the total and by rule."""
+    """Print how many faults each folder, such as `dispatchflow/store`, has: in total and for each rule."""
     rooms = defaultdict[str, list[str]](list)
     for hit in found:
         rooms["/".join(hit.path.split("/")[:2])].append(hit.rule.partition(" (")[0])
@@ -186,7 +190,10 @@ def print_counts(found: list[Hit]) -> None:
 
 
 def main(settings: Mapping[str, Any], arguments: list[str]) -> int:
-    """Print the hits in the paths of `arguments`, or in all files without arguments; return the exit code."""
+    """Print the faults of all files and the exceptions that are not needed; return the exit code.
+
+    If `arguments` names files or folders, only their faults are printed. With `--count`, only the numbers of faults are
+    printed, and the exit code is 0."""
     code = ("dispatchflow/**/*.py", "tests/**/*.py", "benchmarks/*.py", "dodo.py")
     files = [path for pattern in (*code, "*.md", "docs/**/*.md") for path in ROOT.glob(pattern)]
     found = [hit for file in sorted(files) for hit in hits(file.relative_to(ROOT).as_posix(), file.read_text())]

@@ -1,4 +1,4 @@
-"""An index of tiny wheels, from which pip fetches releases."""
+"""A local package index with tiny wheels, from which pip fetches fake releases of IREE."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ NOWHERE = {
     "PIP_EXTRA_INDEX_URL": "",
     "PIP_NO_CACHE_DIR": "1",
 }
-"""Variables for pip: the URL of an index that nobody serves, and no other source of packages."""
+"""Environment variables with which pip finds no packages: no server answers at the index's URL."""
 
 STARTS = f"'{compiler_folder()}/iree-lld' -flavor gnu --version > /dev/null\n"
-"""A line that starts a program, because dispatchflow cannot identify a script that starts none."""
+"""A line with which a script that replaces the compiler starts a real program, `iree-lld`.
+
+dispatchflow identifies such a script by the programs that it starts, and refuses a script that starts none."""
 COMPILER = f"#!/bin/sh\n{STARTS}echo IREE compiler version {{version}}rc20990102 @ 0123456789abcdef\n"
 FILES = {
     "iree_base_compiler": {
@@ -59,9 +61,10 @@ def wheel(name: str, version: str) -> bytes:
 
 
 class Index:
-    """A server of the releases 9.8.0 and 9.9.0, with PyPI's URLs.
+    """An HTTP server of two fake releases of IREE, 9.8.0 and 9.9.0, with URLs like those of PyPI.
 
-    After `open.clear()`, each download of a wheel stops halfway until `open.set()`, at most for 60 s."""
+    After a call of `open.clear()`, each download of a wheel stops halfway. It continues after a call of `open.set()`,
+    or after 60 s."""
 
     def __init__(self) -> None:
         self.wheels = {

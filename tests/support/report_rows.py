@@ -1,4 +1,4 @@
-"""A row of the results, as reports receive it."""
+"""Make a row of the results in the form in which reports receive it."""
 
 from dispatchflow.engine.actions import VERIFICATION
 

@@ -1,4 +1,4 @@
-"""Assert what must hold for a store at any time."""
+"""Assert that no object of a store is damaged, and that every object that a record names exists."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Small cases with equal dims, for tests that break one thing in the cases.
+"""Small cases with equal sizes, for tests that break one thing in a case.
 
-With equal dims, operands have the right shapes even if they are swapped or transposed."""
+Because the sizes are equal, swapped or transposed operands still have the right shapes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SQUARES_OF: dict[str, tuple[int, ...]] = {
     "pooling": (2, 8, 8, 8, 3, 3),
     "scaled_matmul": (16, 16, 64),
 }
-"""The sizes of operations that `SQUARE` does not suit, for example because a dim is a window's."""
+"""The sizes of the operations that cannot use `SQUARE`, for example because a dim is a window's size."""
 SIGNATURES = [
     pytest.param(
         *(cls, word),
@@ -55,9 +55,9 @@ SIGNATURES = [
 
 @pytest.fixture(scope="session")
 def compiled_squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder whose store has compiled cases: one for each of `SIGNATURES` that is not slow.
+    """Return a folder with a store of compiled cases, one for each quick element of `SIGNATURES`.
 
-    The cases are not verified."""
+    An element is an operation and a type; it is quick if it is not marked as slow. The cases are not verified."""
 
     def make(folder: Path) -> None:
         folder.mkdir(exist_ok=True)

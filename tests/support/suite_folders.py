@@ -1,4 +1,4 @@
-"""A small test suite in the form of IREE's: each test is a folder with a module and a flag file."""
+"""A small test suite like IREE's: each test is a folder with a module and a flag file."""
 
 from pathlib import Path
 
@@ -40,9 +40,10 @@ def folder(root: Path, name: str, module: str | None, flags: str | None, **array
 
 
 def make(root: Path) -> Path:
-    """Make eight folders in `root`, three without an error, and return `root`.
+    """Make a folder in `root` for each of eight tests, and return `root`.
 
-    Five have an error: a wrong result, a module that does not compile, a wrong flag, no flag file, or no module."""
+    Three tests have no error. Each of the others has one: a wrong result, a module that does not compile, a wrong flag,
+    no flag file, or no module."""
     two = {"input_0": X, "output_0": X * 2}
     folder(root, "right", ADD.format(name="right"), FLAGS, **two)
     folder(root, "wrong", ADD.format(name="wrong"), FLAGS, input_0=X, output_0=X * 3)

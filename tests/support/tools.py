@@ -1,4 +1,4 @@
-"""Run, kill and find processes of `doit` and the tools, and replace a tool by a script."""
+"""Run, kill and find processes of `doit` and of IREE's tools, and replace a tool by a script."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 QUESTIONS = "*--version*|*--help*|*target-cpu=host*"
-"""A pattern of sh for arguments that only ask a tool for its version, its help or the host's CPU."""
+"""A shell pattern for arguments that only ask a tool for its version, its help or the host's CPU."""
 
 LIMIT_S = 300
-"""The time limit of one command in s, far above what a command takes; a test that hangs fails."""
+"""The time limit of one command in seconds; only a command that hangs takes this long."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ class Outcome:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the tests' own environment with `variables`, without the variable that names a store."""
+    """Return the environment of this process with `variables` added, and without its store variable.
+
+    DISPATCHFLOW_STORE, which names a store, is not inherited, so that each test uses the store of its own project."""
     kept = {name: value for name, value in os.environ.items() if name != "DISPATCHFLOW_STORE"}
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **variables}
 
@@ -57,7 +59,9 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def processes_in(folder: Path) -> list[str]:
-    """Return the command lines of living processes that run in `folder` or name it."""
+    """Return the command lines of other processes that run in `folder` or name it in their arguments.
+
+    Processes that have already ended (zombies) are left out."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal() or int(entry.name) == os.getpid():
@@ -96,10 +100,10 @@ def _package(name: str) -> Path:
 
 
 def toolchain(folder: Path, **scripts: str) -> str:
-    """Return a PYTHONPATH with the real compiler and runtime, but with shell scripts for some tools.
+    """Make a toolchain in `folder`: links to the installed tools, and shell scripts instead of some tools.
 
-    `iree_run_module="…"` replaces `iree-run-module` by a script with this text. In the script, `$real` is the path of
-    the real tool."""
+    Returns the PYTHONPATH that selects this toolchain. The keyword names the tool: `iree_run_module="…"` replaces
+    `iree-run-module` by a script with this text. In the script, `$real` is the path of the real tool."""
     for real, within in ((compiler_folder(), "iree/compiler/_mlir_libs"), (runtime_folder(), "iree/_runtime_libs")):
         linked = folder / within
         linked.mkdir(parents=True)
@@ -119,9 +123,9 @@ def write_script(path: Path, text: str) -> None:
 
 
 def rightless() -> list[str]:
-    """Return a prefix for a command, with which file permissions apply even if the user is root.
+    """Return a command prefix that makes file permissions apply even if the user is root.
 
-    The prefix is empty for other users."""
+    For other users, the prefix is empty. If root has no program `setpriv`, the test is skipped."""
     if os.geteuid():
         return []
     if shutil.which("setpriv") is None:

@@ -1,4 +1,4 @@
-"""Write files as Tracy 0.11 does, for tests of the reader."""
+"""Write trace files as Tracy 0.11 does, to test the code that reads them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import zstandard
 
 Zone = tuple[int, int, int, int, Sequence["Zone"]]
-"""Location, extra (such as a name; 0 for none), begin in ns, end in ns, and the zones inside it."""
+"""A zone as (location, extra, begin in ns, end in ns, the zones inside this one).
+
+`extra` is the index of additional data, such as a name of the zone's own; 0 means that there are none."""
 
 BLOCK = 64 << 10
 
@@ -22,7 +24,10 @@ def text(value: str) -> bytes:
 
 
 def reference(number: int | None, kind: int = 3) -> bytes:
-    """Encode a reference to a text by its index (`kind` 3) or its key (`kind` 2); None for no text."""
+    """Encode a reference to a text of the file.
+
+    `number` is the text's index if `kind` is 3, and the text's key if `kind` is 2. If there is no text, `number` is
+    None."""
     return u64(number or 0) + bytes([0 if number is None else kind])
 
 
@@ -48,7 +53,9 @@ def timeline(zones: Sequence[Zone]) -> bytes:
 
 
 def content(threads: Sequence[Sequence[Zone]], version: tuple[int, int, int] = (0, 11, 2)) -> bytes:
-    """Return a file with the static locations `outer` and `inner`, and a dynamic location `made`."""
+    """Return the uncompressed content of a trace file that has the given zones for each thread.
+
+    The locations to which zones can refer are the static ones `outer` and `inner`, and a dynamic one, `made`."""
     strings = ["outer", "inner", "net.mlir", "made", "own name"]
     count = sum(_count(zone) for zones in threads for zone in zones)
     parts = [

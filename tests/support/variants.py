@@ -30,8 +30,8 @@ SHAPES = {
 def variants(cls: type[Operation]) -> Iterator[Operation]:
     """Yield small variants of an operation that together use all its types, layouts and option values.
 
-    In each variant, at most one option differs from its default. Variants with the operation's first type may have two
-    such options. If an option's values are a range of numbers, only the default and the first two numbers are used."""
+    In each variant, at most one option differs from its default; with the operation's first type, two options may
+    differ. If an option's values are a range of numbers, only the default and the first two numbers are used."""
     sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
     values = [
         dict.fromkeys((option.default, *option.values[:2])) if isinstance(option.values, range) else option.values
@@ -59,10 +59,11 @@ def by_name(name: str) -> list[Operation]:
 
 
 def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
-    """Return the words of the verdicts on a kernel's results, with the inputs of each recipe.
+    """Return the words of all verdicts, such as `different`, on a kernel's results.
 
-    `result` takes operands in float64 or int64 and returns the kernel's result, usually with a certain error. If the
-    operation cannot have this error, `result` returns None, and the set is empty."""
+    The function `result` is the kernel, usually with a certain error. It is called with the inputs of each recipe (a
+    way to make inputs), in float64 or int64. If the operation cannot have the error, `result` returns None, and the set
+    of verdicts is empty."""
     return set(_words(operation, result))
 
 
@@ -80,9 +81,9 @@ def is_told(operation: Operation, result: Callable[[list[Any]], Any | None]) -> 
 
 @lru_cache(8)
 def judged_by(operation: Operation, recipe: str) -> tuple[list[Any], Callable[[Any], Verdict]]:
-    """Return a recipe's operands in float64 or int64, and a function that judges a result of the operands.
+    """Return the operands that a recipe makes, and a function that judges a result for these operands.
 
-    The operands are cached, because many errors are planted in one operation."""
+    The operands are in float64 or int64. Both are cached, because tests plant many errors in the same operation."""
     operands = made(operation, recipe)
     if operation.compares_bits(recipe):
         judge = partial(compare_bits, expected=expected(operation, operands))

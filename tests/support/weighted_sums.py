@@ -1,4 +1,4 @@
-"""Sums in which one term has a wrong weight, and the verdicts on them."""
+"""Make sums in which one term has a wrong weight, and judge the results."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ SOFTMAX, NORM, ATTENTION, REDUCTION, POOLING = (OPERATIONS[name] for name in NAM
 
 
 def positions(n: int) -> list[int]:
-    """Return positions below `n`: both ends, boundaries of vectors and tiles, and two at random."""
+    """Return some numbers below `n`: both ends, boundaries of vectors and tiles, and two random ones."""
     boundaries = {0, n - 1, n // 2, 7, 8, 63, 64, n - 64}
     return sorted(p for p in boundaries | set(np.random.default_rng(n).integers(0, n, 2).tolist()) if 0 <= p < n)
 
 
 def weights(n: int) -> Iterator[tuple[str, Any]]:
-    """Yield (description, weights of `n` terms); one term has a wrong weight.
+    """Yield (description, weights) for sums of `n` terms in which exactly one weight is wrong.
 
-    The wrong term is at each of `positions(n)` in turn. If `n` is below 4096, each position gets each wrong weight in
-    `WEIGHTS`; otherwise each position gets one of them."""
+    The other weights are 1. The wrong weight is at each of `positions(n)` in turn. If `n` is below 4096, every wrong
+    weight in `WEIGHTS` is used at each position. Otherwise, only one of them is used at each position."""
     for i, position in enumerate(positions(n)):
         for word, factor in WEIGHTS.items() if n < 4096 else [[*WEIGHTS.items()][i % 3]]:
             weight = np.ones(n)
@@ -37,7 +37,7 @@ def weights(n: int) -> Iterator[tuple[str, Any]]:
 
 
 class Judge:
-    """A judge of an operation's results for the inputs of one recipe."""
+    """Judges results of an operation for the inputs that one recipe (a way to make inputs) makes."""
 
     def __init__(self, operation: Operation, recipe: str = "counted") -> None:
         self.operation, self.operands = operation, widened(made(operation, recipe))

@@ -1,4 +1,6 @@
-"""`doit annotate` as a user calls it, with the real compiler, and with `perf` if it is available."""
+"""`doit annotate` shows a site's hottest instructions; the tests use the real compiler and `perf`.
+
+Tests that take samples are skipped if `perf` is not available."""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ WORDS = ("m=64", "n=64", "k=64", "threads=1", "tuning=data_tiling", "protocol=fa
 
 @cache
 def samples() -> bool:
-    """Return whether perf may take samples, and perf and objdump are installed."""
+    """Return whether perf and objdump are installed, and perf has the permission to take samples."""
     if not (shutil.which("perf") and shutil.which("objdump")):
         return False
     argv = ["perf", "record", "-q", "-e", "cpu-clock", "-o", "/dev/null", "--", "true"]

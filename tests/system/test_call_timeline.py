@@ -1,4 +1,4 @@
-"""`doit trace out=net.json` as a user calls it, with the real compiler and runtime."""
+"""`doit trace out=net.json` writes the timeline of one call, with the real compiler and runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures of sites with the real compiler and runtime."""
+"""The operands and results of a program's sites are captured with the real compiler and runtime."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ func.func @main(%x: tensor<?x8xf32>) -> tensor<1x8xf32> {
 
 
 class Captured:
-    """The capture of a case, with its tensors as arrays."""
+    """The captured operands and results of a case's sites; `captured[name]` is one of them as an array."""
 
     def __init__(self, workspace: Workspace, record: Record | None) -> None:
         assert record is not None

@@ -1,4 +1,4 @@
-"""The command `dispatchflow` and the tests' forked `doit` behave like an ordinary `doit`."""
+"""The command `dispatchflow`, and `doit` as the tests fork it, behave like an ordinary `doit`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Controls compare an old and a new runtime. The new one is equally fast, slower, broken or wrong.
+"""Controls, which are cases measured with two runtimes, compare the installed runtime with a new one.
 
-The benchmark tool of each runtime is a script."""
+The new runtime is equally fast, slower, broken or wrong: scripts replace some of its tools."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ SLOWER = """set -e
 "$real" "$@" > out
 awk '/"real_time":/ { split($0, part, ": "); printf "%s: %.9e,\\n", part[1], part[2] * 4; next }
      /"iterations":/ { split($0, part, ": "); printf "%s: %d,\\n", part[1], part[2] / 4; next } { print }' out"""
-"""A benchmark tool that reports four times the time of a call, and a quarter of the calls."""
+"""A script that replaces the benchmark tool: it reports 4 times the real time per call.
+
+It also reports only a quarter of the calls."""
 BROKEN = '[ "$1" = --help ] && exec "$real" --help; echo no such device >&2; exit 3'
 
 
 def environment(folder: Path, script: str) -> str:
-    """Return a word `iree=…` that selects a copy of the installed toolchain with a changed runtime.
+    """Make a toolchain in `folder` with a benchmark tool of its own; return `iree=FOLDER`.
 
-    The runtime's benchmark tool is the shell script `script`. Therefore the digest of the runtime differs from that of
-    the installed runtime."""
+    The benchmark tool is the shell script `script`. Therefore the new runtime and the installed one have different
+    digests."""
     toolchain(folder, iree_benchmark_module=script)
     return f"iree={folder}"
 
@@ -52,9 +54,10 @@ def test_an_equally_fast_runtime_is_judged_unchanged_and_nothing_is_measured_aga
 
 
 def _judged_as_fast(copied: Project, tools: Path) -> bool:
-    """Let two runs judge a second runtime of the same speed. Return False for the judgement `moved`.
+    """Let two runs compare the installed runtime with one that is equally fast.
 
-    After any other judgement, assert that no case is measured again, and return True."""
+    Returns False if they judge wrongly that the speed has changed (`moved`). After any other judgement, the function
+    asserts that no case is measured again, and returns True."""
     words = ("protocol=fast", f"profile:{NAME}", environment(tools, SAME))
     rows = copied.rows()
     planned = copied.doit("plan", *words)

@@ -1,4 +1,6 @@
-"""The code digest changes if and only if the code does; see benchmarks/digest_variants.py."""
+"""The code digest of a vmfb changes if and only if its code changes.
+
+benchmarks/digest_variants.py makes the compared variants of a module."""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ pytestmark = pytest.mark.iree
 
 RENAMED = "another name of the machine"
 _STUDIED_ONLY = {*SURROUNDINGS, "another shape", "another order in the source", "locations in a file", "the same again"}
-"""The variants that are compiled only for docs/digest-study.md."""
+"""The variants that are not tested here, because they are compiled only for docs/digest-study.md."""
 
 TRIED = [name for name in VARIANTS if name not in _STUDIED_ONLY]
 
@@ -32,9 +34,9 @@ ONLY = {
     "one launch more": "host",
     "--iree-stream-partitioning-favor=debug": "host",
 }
-"""Variant → the only kind of vmfb entry that changes.
+"""The variants that change only one kind of vmfb entry, and this kind for each of them.
 
-A digest without this kind would not show the change."""
+If the digest left out the entries of this kind, it would not show the variant's change."""
 
 
 @pytest.fixture(scope="module")

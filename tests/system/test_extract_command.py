@@ -1,4 +1,4 @@
-"""`doit extract` as a user calls it, with the real compiler and runtime."""
+"""`doit extract` writes sites as separate modules, with the real compiler and runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs are killed, or run at the same time; finished work stays, and the next run goes on."""
+"""If runs are killed or run at the same time, finished work stays and the next run does the rest."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SIZE = 12 << 20
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """Return an empty disk of 12 MiB; skip the test if it cannot be mounted."""
+    """Return the folder of an empty file system of 12 MiB; skip the test if mounting fails."""
     place = tmp_path / "disk"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "dispatchflow", os.fspath(place)]
@@ -45,7 +45,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, but_bytes: int = 0) -> Path:
-    """Fill the disk except for `but_bytes`; return the file that fills the disk."""
+    """Write one file that fills the disk until only `but_bytes` are free, and return the file's path."""
     ballast, status = disk / "ballast", os.statvfs(disk)
     with ballast.open("wb") as stream:
         stream.write(bytes(max(0, status.f_bavail * status.f_frsize - but_bytes)))

@@ -67,9 +67,9 @@ def test_an_interrupted_run_stops_cleanly_and_the_next_one_goes_on(
 
 
 def ready(process: subprocess.Popen[str]) -> bool:
-    """Return whether dispatchflow's own signal handlers are installed.
+    """Return whether the given process, which runs dispatchflow, has installed its signal handlers.
 
-    Before that, a signal ends Python while it starts."""
+    A signal that arrives earlier ends the process while Python is still starting."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     caught = int(status.partition("SigCgt:")[2].split()[0], 16)
     return bool(caught >> signal.SIGTERM - 1 & 1)

@@ -1,4 +1,4 @@
-"""A store on a network file system is refused. Here the file system is a FUSE mount."""
+"""A store on a network file system is refused. The tests use a FUSE mount instead of a real network."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    """Serve the folder `far away` in `tmp_path`; skip the test if it cannot be mounted."""
+    """Serve a FUSE file system at `tmp_path/far away`; skip the test if it cannot be mounted."""
     place = tmp_path / "far away"
     place.mkdir()
     try:

@@ -1,4 +1,4 @@
-"""Records that are damaged, locked or of another version, and a clock that jumps."""
+"""The database of records is damaged, locked or of another version, or the clock jumps."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_the_last_recorded_row_counts_as_newest_after_the_clock_was_set_back(cop
 
 
 def patched(folder: Path, text: str) -> dict[str, str]:
-    """Return environment variables with which every Python process first runs `text`."""
+    """Return environment variables with which every Python process first runs the code `text`."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(text)
     return {"PYTHONPATH": os.pathsep.join([os.fspath(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}

@@ -1,4 +1,4 @@
-"""Tools crash, hang, use too much memory or print nonsense, and limits stop them."""
+"""Tools that crash, hang, use too much memory or print nonsense fail their case and no other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ pytestmark = pytest.mark.iree
 
 NEW = "matmul_20x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
 ASKED = f'case "$*" in {QUESTIONS}) exec $real "$@";; esac\n'
-"""The beginning of a script: for questions such as `--version`, the script is the real tool."""
+"""The first line of a script that replaces a tool.
+
+With this line, the real tool answers questions such as `--version`."""
 
 # The tool's children are in its own session and in another one (setsid); none may outlive the tool.
 HANGS = ASKED + "/bin/sleep 300 & /usr/bin/setsid /bin/sleep 301 & /bin/sleep 302"
@@ -26,7 +28,7 @@ EATS = ASKED + f"exec {sys.executable} -I -S -c 'x = [bytearray(1 << 20) for _ i
 
 @pytest.fixture
 def project(copied: Project) -> Project:
-    """Return a copy of the project `made` with one new case, `NEW`."""
+    """Return a copy of the finished project `made`, to which one case that has not run, `NEW`, is added."""
     copied.add(sweep(m=20))
     return copied
 

@@ -1,4 +1,4 @@
-"""The real tools run on an emulated CPU (qemu) that hides features that the CPU's name implies."""
+"""The real tools run on an emulated CPU (qemu), which hides some features that its name implies."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""A new project uses the facts that earlier projects measured about the machine."""
+"""A new project uses what earlier projects measured about this machine, such as its peak rates."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ CALIBRATION = "measuring this machine's highest compute and memory rates "
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turn off pauses between rounds. Without pauses, waits for CPUs are not recorded.
+    """Turn off the pauses between rounds, so that no waits for CPUs are recorded.
 
-    Other tests load the machine. The history leaves out a session with many recorded waits."""
+    Tests that run in parallel make a measurement wait for CPUs. A session (the measurements of one run) with many
+    recorded waits would be left out of the machine's history, which these tests read."""
     monkeypatch.setenv("DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS", "1")
 
 

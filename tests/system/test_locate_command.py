@@ -1,4 +1,6 @@
-"""`doit locate` finds the sites that a compiler with a planted error, or lavapipe, computes wrong."""
+"""`doit locate` finds the sites whose results are wrong.
+
+They are wrong because of an error that the tests plant in the compiler, or because of the Vulkan driver lavapipe."""
 
 from __future__ import annotations
 
@@ -31,15 +33,17 @@ done
 "$real" - $flags $begin --compile-to=stream --mlir-print-debuginfo -o planted.mlir || exit
 sed 's/1\\.234500e+03/9.000000e+00/g' planted.mlir | "$real" - $flags $rest --compile-from=stream
 """
-"""A compiler that replaces the constant 1234.5 by 9 after the phase `stream`, except for vmvx."""
+"""A script that replaces the compiler: it changes the constant 1234.5 to 9 after the phase `stream`.
+
+When it compiles for vmvx, the script changes nothing."""
 
 SITES = 10
 
 
 def chain(*wrong: int) -> str:
-    """Return a program of ten sites: products with an added constant.
+    """Return a program of ten sites, each of which multiplies two matrices and adds a constant.
 
-    In the sites `wrong`, the constant is the number that `WRONG_COMPILER` replaces."""
+    In the sites whose numbers are in `wrong`, the constant is the one that `WRONG_COMPILER` changes."""
     lines = []
     for site in range(1, SITES + 1):
         number = "1234.5" if site in wrong else "0.5"

@@ -1,4 +1,4 @@
-"""The commands that only show something: list, plan, explain, report and best."""
+"""The commands that only show something, and run no stage: list, plan, explain, report and best."""
 
 from __future__ import annotations
 

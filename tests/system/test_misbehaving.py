@@ -26,7 +26,9 @@ pytestmark = pytest.mark.iree
 
 
 def with_runtime(workspace: Workspace, folder: Path, run_module: str) -> Workspace:
-    """Return the workspace with a runtime in which `iree-run-module` is the script `run_module`."""
+    """Make a runtime in `folder`, and return the workspace, which now uses this runtime.
+
+    The runtime's `iree-run-module` is a script with the text `run_module`; the other files are the installed ones."""
     folder.mkdir()
     for path in runtime_folder().iterdir():
         if path.name != "iree-run-module":

@@ -1,4 +1,4 @@
-"""Wrong inputs, stateful modules and files that are not modules get a reason, and stop no other case."""
+"""Wrong inputs, stateful modules and files that are not modules are reported, and stop no other case."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Users' modules with odd names, several results, configurations of their own, or buffer views."""
+"""Users' modules with odd names, several results, buffer views, or configurations of their own."""
 
 import re
 
@@ -107,9 +107,9 @@ ins({lhs}, %b : tensor<{rows}x32xf32>, tensor<32x32xf32>) outs(%f{n} : tensor<{r
 
 
 def three_products(rows):
-    """Return a module of three products; the first two request the same configuration.
+    """Return a module of three matrix products; the first two request the same tile configuration.
 
-    The second product has `rows` rows, and the others have 32."""
+    The left operand of the second product has `rows` rows, and those of the others have 32."""
     asks, types = ", compilation_info = #compilation", f"tensor<32x32xf32>, tensor<{rows}x32xf32>, tensor<32x32xf32>"
     body = (
         PRODUCT.format(n=0, lhs="%a", rows=32, asks=asks)

@@ -1,4 +1,6 @@
-"""IREE and onnxruntime compute the same ONNX model with the same inputs, reference and rounds."""
+"""IREE and onnxruntime compute the same ONNX model with the same inputs and the same reference.
+
+They are also measured together, in alternation."""
 
 import json
 import subprocess
@@ -24,7 +26,7 @@ OURS, THEIRS = "module_net_odd_default@llvm-cpu-1t", "module_net_odd_onnxruntime
 
 
 def network(path, seed=0):
-    """Write a model with several types, and with sizes that the inputs determine.
+    """Write an ONNX model with several element types, and with result sizes that depend on the inputs.
 
     The weights are in the file `data/w.bin` beside the model."""
     from onnx import TensorProto, helper, numpy_helper

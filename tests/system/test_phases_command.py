@@ -1,4 +1,4 @@
-"""`doit phases` as a user calls it, with the real compiler."""
+"""`doit phases` shows the module after each phase of the real compiler."""
 
 from __future__ import annotations
 

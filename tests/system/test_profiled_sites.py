@@ -1,4 +1,4 @@
-"""The sites of the programs in a list have times, with the real compiler and runtime."""
+"""Profiles of the real runtime give every site of a program its time and number of executions."""
 
 from __future__ import annotations
 

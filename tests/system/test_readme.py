@@ -23,7 +23,9 @@ SPEC = sweep(m=16, n=16, k=16, tuning=["default", "data_tiling"]) + sweep(
 
 
 def block(heading: str, number: int = 0) -> list[str]:
-    """Return the lines of the `number`-th `sh` block below a heading of the README, without comments."""
+    """Return the lines of one `sh` block below a heading of the README, without comments.
+
+    `number` is the block's place below this heading, counted from 0."""
     section = re.split(r"^## ", README, flags=re.MULTILINE)
     (text,) = [part for part in section if part.startswith(f"{heading}\n")]
     lines = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[number].splitlines()
@@ -53,7 +55,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(line: str, tree: Path) -> Outcome:
-    """Run a line of the README with smaller sizes and, if it measures, with `protocol=fast`."""
+    """Run a command line of the README in the directory `tree`, with smaller sizes.
+
+    A command that measures, or shows what would be measured, also gets `protocol=fast`."""
     program, *words = map(smaller, shlex.split(line))
     assert Path(program).name == "doit"
     measured = words[0].startswith(("profile", "explain", "plan")) or "=" in words[0]

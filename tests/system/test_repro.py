@@ -1,4 +1,4 @@
-"""The view of a case in `build/` has all its files, and `repro.sh` repeats its steps."""
+"""The folder of a case in `build/` has all the case's files, and `repro.sh` repeats the case's steps."""
 
 from __future__ import annotations
 

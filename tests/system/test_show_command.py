@@ -1,4 +1,4 @@
-"""`doit show` as a user calls it, with the real tools."""
+"""`doit show` prints the output values of a case or writes them to files, with the real tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Properties that the sites of every program have, with the real compiler and runtime."""
+"""The sites of a program have their operations' names, and their times add up to the call's time.
+
+The sum also includes the parts of the call outside the sites, such as allocations. The compiler and the runtime are the
+real ones."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ SITES = 10
 
 
 def program() -> str:
-    """Return a module with a chain of ten products.
+    """Return a module with a chain of ten matrix products.
 
-    A different number is added to each product. Otherwise their sites would be equal."""
+    A different number is added to each product, so that no two sites of the program are equal."""
     lines = [
         f"""
   %m{i} = linalg.matmul ins(%x{i - 1}, %w : tensor<4x8xf32>, tensor<8x8xf32>) outs(%f : tensor<4x8xf32>) -> tensor<4x8xf32>

@@ -1,4 +1,4 @@
-"""`doit sites` as a user calls it, with the real compiler and runtime."""
+"""`doit sites` finds and measures the sites of a case, with the real compiler and runtime."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {{
   return %c : tensor<64x64xf32>
 }}
 """
-"""A module with one product in an initializer and one in the function."""
+"""A module with one matrix product in an initializer, which runs at load, and one in its function."""
 
 
 def test_times_are_added_up_by_operation(loops: Project) -> None:

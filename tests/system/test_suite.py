@@ -1,4 +1,4 @@
-"""A test suite with one folder for each test is verified, and its failures become known failures."""
+"""A test suite with a folder for each test is verified, and its failures become known failures."""
 
 import csv
 import io

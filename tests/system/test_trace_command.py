@@ -1,4 +1,6 @@
-"""`doit trace` as a user calls it, with the runtime that IREE instruments for Tracy."""
+"""`doit trace` lists the zones of a run, which are the named parts of a program with their times.
+
+The tests use the runtime that IREE instruments for Tracy."""
 
 from __future__ import annotations
 

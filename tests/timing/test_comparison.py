@@ -18,7 +18,9 @@ def independent(lot: random.Random) -> Iterator[float]:
 
 
 def drifting(lot: random.Random) -> Iterator[float]:
-    """Yield the noise of a clock rate that drifts: blocks are about 8 % slower after 28 rounds."""
+    """Yield a factor for the time of each block (benchmark process) while the clock rate drifts.
+
+    After 28 rounds of two blocks, blocks are about 8 % slower."""
     level = 0.0
     while True:
         level += lot.gauss(0.0015, 0.02)
@@ -26,7 +28,9 @@ def drifting(lot: random.Random) -> Iterator[float]:
 
 
 def bursts(lot: random.Random) -> Iterator[float]:
-    """Yield the noise of another process that comes for some blocks and slows them by 2 to 20 %."""
+    """Yield a factor for the time of each block (benchmark process) while another process comes and goes.
+
+    The other process slows the blocks during which it runs by 2 to 20 %."""
     here = False
     while True:
         here = lot.random() < (0.7 if here else 0.08)
@@ -50,9 +54,10 @@ Noise = Callable[[random.Random], Iterator[float]]
 
 
 def rounds(noise: Noise, count: int, effect: float, lot: random.Random) -> tuple[list[float], list[float]]:
-    """Return the block times of (baseline, candidate); the candidate is slower by the fraction `effect`.
+    """Return the block times of a baseline, and those of a candidate that is slower by `effect`.
 
-    In each of the `count` rounds, it is random whether the baseline or the candidate runs first."""
+    `effect` is a fraction: 0.1 means 10 %. Each of the `count` rounds has one block of the baseline and one of the
+    candidate, in random order."""
     factors, baseline, candidate = noise(lot), list[float](), list[float]()
     for _ in range(count):
         pair = [next(factors), next(factors)]

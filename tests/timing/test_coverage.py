@@ -1,6 +1,7 @@
-"""Intervals contain the medians of later sessions as often as they should, in small simulations.
+"""In small simulations, intervals contain the medians of later sessions as often as they should.
 
-`python -m benchmarks.coverage` and `python -m benchmarks.sessions` print the complete tables."""
+A session is the measurements of one run. `python -m benchmarks.coverage` and `python -m benchmarks.sessions` print the
+complete tables."""
 
 from itertools import pairwise
 from random import Random

@@ -1,4 +1,4 @@
-"""Measurements of another runtime are reused only if control cases behave the same with both runtimes."""
+"""Measurements with another runtime are reused until control cases differ between the two runtimes."""
 
 import random
 from dataclasses import replace
@@ -34,9 +34,9 @@ HELD, MOVED = judgement(), judgement(control(), control(1.5, "b"), control())
 
 @pytest.fixture
 def measured(case_of, records, resolver_of):
-    """Return a function that adds the records of a compiled and verified case, and returns the case.
+    """Return a function that records a case as compiled and verified, and returns the case.
 
-    For each runtime digest in its arguments, the function also adds a measurement with this runtime."""
+    The function's positional arguments are runtime digests. For each, it records a measurement with that runtime."""
 
     def make(*runtimes_, m=4, ns=100.0, status="measured", **words):
         case, resolver = case_of(threads=1, m=m, **words), resolver_of()
@@ -61,7 +61,9 @@ def measured(case_of, records, resolver_of):
 
 @pytest.fixture
 def judge(records, resolver_of, case_of):
-    """Return a function that records a `Judgement` of two runtimes on the device with one thread."""
+    """Return a function that records a judgement: whether two runtimes are equally fast.
+
+    The judgement is recorded for the device that runs cases with one thread."""
 
     def make(found, one=OTHER, other=TOOLCHAIN.runtime_digest, **words):
         identity = resolver_of().chain(case_of(threads=1, **words)).device.identity
@@ -237,7 +239,9 @@ def test_a_judgement_is_printed_in_one_line(found, text):
 
 
 class Noisy(Controls):
-    """Controls whose block times are noise; the new runtime slows control i by the fraction `effects[i]`."""
+    """Controls (cases that two runtimes run) whose block times are simulated noise.
+
+    With the new runtime, control i is slower by the fraction `effects[i]`."""
 
     def __init__(self, noise, effects, lot):
         executor = SimpleNamespace(store=None, resolver=None, run=lot.random())

@@ -12,7 +12,9 @@ import pytest
 from dispatchflow.timing.sensitivity import PRIOR, Felt, Sensitivity, prior
 
 RUNS = Path(__file__).parent.parent / "data" / "anchor_runs.csv"
-"""Ten runs of seven unchanged cases on a two-core virtual machine; other guests slowed runs 5 to 8."""
+"""Ten runs of seven unchanged cases on a two-core virtual machine.
+
+In runs 5 to 8, other guests on the same host made the machine slower."""
 
 
 def runs(sensitivity, count=20, apart=0.1, own_sd=0.01, seed=1):
@@ -73,7 +75,11 @@ def test_present_run_is_learned_from_and_compared_with_the_case_s_level():
 
 
 def left(apart: list[float], y: list[float], sensitivity: list[float]) -> float:
-    """Return the standard deviation of the errors if each `y` is predicted from the runs before it."""
+    """Return the standard deviation of the errors if each time in `y` is predicted from earlier ones.
+
+    `y` and `apart` have a logarithm for each run: of a case's time, and of the anchors' time (kernels that never
+    change). The prediction is the mean of the earlier `y`, corrected by the change of `apart` times the run's
+    `sensitivity`."""
     remains = []
     for i in range(1, len(y)):
         remains.append(y[i] - mean(y[:i]) - sensitivity[i] * (apart[i] - mean(apart[:i])))

@@ -23,7 +23,9 @@ TIMES = st.lists(st.floats(1, 1e9), min_size=1, max_size=40)
 
 
 def coverage(count: int, rank: int) -> Fraction:
-    """Return the exact P(x[rank] ≤ median ≤ x[count-1-rank]) for sorted independent samples x."""
+    """Return the exact probability that x[rank] ≤ median ≤ x[count-1-rank].
+
+    The median is that of the population; x is a sorted sample of `count` independent values."""
     return 1 - 2 * Fraction(sum(comb(count, i) for i in range(rank + 1)), 2**count)
 
 
@@ -112,7 +114,9 @@ def test_every_protocol_has_little_more_than_the_wanted_confidence(protocol):
 
 
 def series(rho: float, count: int, number: int, seed: int = 7) -> np.ndarray:
-    """Return `number` series of `count` block times with 1 % noise; successive blocks correlate by `rho`."""
+    """Return `number` series, each of `count` block times with 1 % noise.
+
+    The correlation between successive blocks of a series is `rho`."""
     rng = np.random.default_rng(seed)
     noise = rng.normal(size=(number, count))
     for i in range(1, count):

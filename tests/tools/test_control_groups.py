@@ -1,4 +1,4 @@
-"""The CPU and memory limits of a control group are read from files laid out like the kernel's."""
+"""The CPU and memory limits of a control group (cgroup) are read from a fake file system."""
 
 from pathlib import Path
 
@@ -17,7 +17,10 @@ V1 = """\
 
 
 def tree(root: Path, mounts: str, groups: str, **files: str) -> Path:
-    """Write a fake file system and return its root; the keys of `files` are paths below /sys/fs/cgroup."""
+    """Write a fake file system below `root`, and return `root`.
+
+    `mounts` and `groups` are the texts of `mountinfo` and `cgroup` in /proc/self. `files` has other texts by their
+    paths below /sys/fs/cgroup."""
     named = {"proc/self/mountinfo": mounts, "proc/self/cgroup": groups}
     for path, text in {**named, **{f"sys/fs/cgroup/{name}": text for name, text in files.items()}}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)

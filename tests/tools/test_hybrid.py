@@ -1,4 +1,4 @@
-"""CPUs with several kinds of cores are ordered by speed, from the files of a fake system."""
+"""If a CPU has several kinds of cores, they are ordered by speed, as read from a fake file system."""
 
 import os
 from pathlib import Path

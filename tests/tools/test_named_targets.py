@@ -1,4 +1,4 @@
-"""CPUs and GPUs that are named as the compiler calls them."""
+"""A target may be any CPU or GPU that the compiler knows, by the compiler's name for it."""
 
 import pytest
 from support.project import Project

@@ -1,6 +1,6 @@
-"""Releases are downloaded completely or not at all, once, and are then used without the network.
+"""A release of IREE is downloaded once, completely or not at all, and then used without the network.
 
-The real pip reads an index of tiny wheels."""
+The real pip fetches tiny wheels from a local index. One slow test fetches a real release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`iree=` names one toolchain, whose version, devices and CPU are read before any case runs."""
+"""`iree=…` selects one toolchain, whose version, devices and CPU are read before any case runs."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ from dispatchflow.tools.limits import Limits
 pytest_plugins = ["support.project"]
 
 STARTS = 'case "$*" in --version) "$0.program";; esac\n'
-"""The part of a script that starts a program; a compiler's script that starts none is refused."""
+"""The part of a compiler's script that starts a program; a script that starts none is refused."""
 SAYS = STARTS + 'case "$*" in --version) echo IREE compiler version {version} @ 0123abcd; exit;; esac\n'
 HANGS = "/usr/bin/setsid /bin/sleep 301 & /bin/sleep 302"
 EATS = f"exec {sys.executable} -I -S -c 'x = [bytearray(1 << 20) for _ in range(1 << 20)]'"
@@ -33,7 +33,7 @@ MEMORY = (
 
 
 def environment(root: Path, version: str = "3.9.9", more: str = "", tool: str = "", python: str = "python3.9") -> Path:
-    """Return `root` as a Python environment whose compiler and tools are scripts."""
+    """Make a Python environment in `root` whose compiler and tools are scripts, and return `root`."""
     place = root / "lib" / python / "site-packages"
     (place / "iree/compiler/_mlir_libs").mkdir(parents=True)
     (place / "iree/_runtime_libs").mkdir(parents=True)

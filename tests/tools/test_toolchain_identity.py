@@ -22,7 +22,7 @@ TOOLS = ("iree-compile", "iree-opt", "iree-lld", "iree-run-module", "iree-benchm
 
 @pytest.fixture(scope="session")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a build tree with the real tools and the compiler's library beside them."""
+    """Return a build tree: its folder `tools` has copies of the real tools and the compiler's library."""
     tools = tmp_path_factory.mktemp("tree") / "tools"
     tools.mkdir()
     for name in TOOLS:

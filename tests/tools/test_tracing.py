@@ -1,6 +1,6 @@
 """The traced program, or the tool that captures the trace, may end before the other, fail or hang.
 
-The capturing tool is a script here."""
+In these tests, a script replaces the capturing tool."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from support.tools import environment, write_script
 
 @pytest.fixture(scope="session")
 def vulkan() -> dict[str, str]:
-    """Return the environment in which lavapipe is a Vulkan device; skip the test without lavapipe."""
+    """Return environment variables that make lavapipe a Vulkan device; skip the test without lavapipe."""
     try:
         return lavapipe.environment(REPOSITORY / ".lavapipe")
     except lavapipe.Unavailable as error:
@@ -70,7 +70,7 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   return %r : tensor<4x8xf32>
 }
 """
-"""A root-mean-square norm, with an epsilon in f64 as PyTorch's exporters write it."""
+"""A module of a root-mean-square norm whose epsilon is in f64, as PyTorch's exporters write it."""
 
 
 @pytest.mark.iree
@@ -110,7 +110,9 @@ func.func @main(%x: tensor<4x8xf64>) -> tensor<4x8xf64> {
 COMPILED_FOR_CPU = """\
 select ingredients ->> '$.flags' from record
 where stage = 'compile' and ingredients ->> '$.flags' like '%backends=llvm-cpu%' """
-"""A query of the flags of the two compiles for the reference: the complete module and its site."""
+"""A query for the flags of the modules that were compiled for the CPU, to compute expected results.
+
+There are two: the complete module, and the module of its one site."""
 
 VULKAN = {
     "matmul": ({"shape": "33x65x40", "layout": "tt,tn,nt,nn", "accumulate": "no,yes"}, 8),

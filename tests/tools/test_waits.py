@@ -1,4 +1,4 @@
-"""A program's outcome reports how long the program waited for its CPUs because others ran there."""
+"""A program's outcome reports how long it waited for its CPUs because other programs ran on them."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Data tiling packs the operands of a product, or is a known failure with a reason."""
+"""Data tiling packs the operands of a matrix product, or the case is a known failure with a reason."""
 
 import pytest
 from support.skips import unsupported_reason

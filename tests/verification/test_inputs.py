@@ -5,17 +5,18 @@ from xxhash import xxh3_128_hexdigest
 
 from dispatchflow.mlir.types import ElementType
 from dispatchflow.operations.matmul import Matmul
+from dispatchflow.operations.pooling import Pooling
 from dispatchflow.verification import inputs
-from dispatchflow.verification.inputs import dtype_of, exact, exact_range, random
+from dispatchflow.verification.inputs import dtype_of, exact, exact_range, made, random
 
 SIGNATURES = pytest.mark.parametrize("types", Matmul.signatures.values(), ids=list(Matmul.signatures))
 TERMS = pytest.mark.parametrize("k", [1, 31, 33, 63, 64, 65, 227, 228, 8192])
 
 
 def logical(op: Matmul, operands) -> tuple[np.ndarray, np.ndarray]:
-    """Return A[m,k] and B[k,n] in int64 for any layout.
+    """Return the operands of a matmul as A[m,k] and B[k,n] in int64, whatever their layouts are.
 
-    Powers of two by which rows and columns were multiplied are divided out."""
+    If rows and columns were multiplied by powers of two, these factors are divided out."""
     lhs, rhs = (values.astype(np.int64) for values in unscaled(op, operands))
     return (lhs if op.layout[0] == "t" else lhs.T), (rhs if op.layout[1] == "t" else rhs.T)
 
@@ -119,6 +120,11 @@ def test_integers_of_four_bits_have_their_sign_when_they_are_read(tmp_path):
 
 def test_random_inputs_that_are_not_rounded_stay_below_one():
     assert max(array.max() for array in random(matmul(256, 256, 256, "f64"))) < 1
+
+
+def test_no_recipe_makes_only_zeros_for_a_pooling_of_integers():
+    pooling = Pooling.make((1, 8, 8, 4, 6, 6), "i32", kind="sum")  # 36 terms, and no factors to choose
+    assert all(made(pooling, recipe)[0].any() for recipe in pooling.recipes)
 
 
 def test_random_integers_of_32_bits_fill_their_range():

@@ -1,4 +1,6 @@
-"""Errors that an operation's input recipes cannot detect are listed as unseen, and no others are."""
+"""The function `power.unseen` lists the errors that none of an operation's recipes detects.
+
+It lists no other errors. A recipe is a way to make inputs."""
 
 from __future__ import annotations
 

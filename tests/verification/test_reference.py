@@ -68,7 +68,7 @@ def test_float_results_are_rounded_once():
 
 
 def accumulated(op: Matmul, operands):
-    """Compute a matmul term by term in the accumulator's type; round the sum to the result's type."""
+    """Compute a matmul term by term in the accumulator's type, and then round to the result's type."""
     dtype, (m, n, _) = dtype_of(op.signature.accumulator), op.sizes
     lhs, rhs = (operand.astype(np.float64) for operand in operands)
     total = np.zeros((m, n), dtype)
@@ -115,7 +115,9 @@ def test_bound_grows_with_the_terms_up_to_sixteen(k, growth):
 
 
 def positive(name: str, count: int) -> tuple[Operation, list[Any], Any]:
-    """Return (operation, operands, result); the result adds `count` positive terms one by one in f32."""
+    """Return (operation, operands, result), where the result depends on sums of `count` positive terms.
+
+    The terms are added one by one in f32."""
     f32 = np.float32
     match name:
         case "softmax":

@@ -1,4 +1,6 @@
-"""Wrong results of modules are reported at real sizes; results in another summation order are not."""
+"""Wrong results of modules are reported, but results that are summed in another order are not.
+
+The sizes are as large as in real models."""
 
 import ml_dtypes
 import numpy as np
@@ -62,8 +64,9 @@ RESULTS |= {name: values * scale for name, (values, scale) in SCALED.items()}
 def usual_places(name, expected):
     """Return the indices of 100 random elements whose magnitudes are not below the median.
 
-    For a name in `SCALED`, elements are divided by their scale first, and the median is that of all elements. For other
-    names, each element is compared with the median of its line along the last axis."""
+    For a name in `SCALED`, each element is first divided by its scale, and the median is that of all elements. For
+    other names, the median is that of the element's line along the last axis. Zeros and the smallest value are left
+    out."""
     _, scale = SCALED.get(name, (expected, 1.0))
     counted = np.where((expected == 0) | (expected == expected.min()), np.nan, abs(expected / scale))
     axis = None if name in SCALED else -1
@@ -100,7 +103,7 @@ def test_a_result_100_times_too_large_is_different_beside_masked_or_scaled_eleme
 
 
 def by_blocks(a, b, size):
-    """Compute a matmul in f32 that adds its sums block by block."""
+    """Compute a matmul in f32: sum blocks of `size` terms, and add these sums one after another."""
     blocks = range(0, a.shape[1], size)
     return sum((a[:, i : i + size] @ b[i : i + size] for i in blocks), np.zeros((len(a), b.shape[1]), np.float32))
 
