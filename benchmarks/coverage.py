@@ -1,7 +1,7 @@
 """Simulate how often the intervals of medians are right: `python -m benchmarks.coverage`.
 
-The command prints the table of docs/measurement.md. It simulates times with several models of noise. dispatchflow's own
-statistics compute intervals from these times. All are nominally 95 % intervals.
+The command prints the table of docs/measurement.md. It simulates measured times with several models of noise, and lets
+dispatchflow's own statistics compute 95 % intervals from them.
 
 A session is the measurements of one run. A block is the time of one benchmark process. Anchors are kernels that never
 change: their times show how fast the machine is in a session. An anchored median is a median that is corrected by the
@@ -9,10 +9,11 @@ anchors' times.
 
 Each column of the table shows how often one kind of interval is right:
 
-- here: the interval for a session's own median contains the true median
-- ±: the interval that a session predicts for other sessions contains the next session's median
-- anchored: like ±, with anchored medians
-- first ±, first anchored: like ± and anchored, where the predicting session is the first one of the machine"""
+- here: the interval of a session contains the true median
+- ±: the interval in which a session expects the median of another session contains the next session's median
+- anchored: the same as ±, with anchored medians
+- first ±, first anchored: the same as ± and anchored, computed in the first session of a machine, which has no history
+"""
 
 from __future__ import annotations
 
@@ -34,21 +35,23 @@ ANCHORS = {"compute": 1e6, "read": 1e4}
 
 @dataclass(frozen=True)
 class Model:
-    """A model of what disturbs the times of one machine. All deviations are in logarithms of times."""
+    """A model of the noise in the times of one machine. All deviations are differences of log(time)."""
 
     name: str
     noise: Noise
     """A function that yields a random deviation for each block (the time of one benchmark process)."""
     session_sd: float = 0.0
-    """Standard deviation of the random part that all times of one session (one run) have in common."""
+    """Standard deviation of the random part of log(time) that all times of a session (one run) share."""
     own_sd: float = 0.0
-    """Standard deviation of a second random part, which each case and anchor kernel has for itself.
+    """Standard deviation of another random part of log(time), which each case and anchor has for itself.
 
     This part is constant within a session, and differs between sessions."""
     slowed: float = 0.0
-    """The fraction of sessions that other processes slow down: log(time) grows by up to 0.3."""
+    """The fraction of sessions that other processes slow down. In these, log(time) grows by up to 0.3."""
     sensitivity: tuple[float, float] = (1.0, 1.0)
-    """The range of a random factor for cases. It multiplies the part that all times of a session share."""
+    """The range of a random factor that multiplies the shared part of a case's times, not of an anchor's.
+
+    The factor is chosen once for each machine."""
 
 
 def independent(sd: float) -> Noise:
@@ -86,7 +89,7 @@ def bursts(part: float, most: float) -> Noise:
 
 
 def two_speeds(part: float, slower: float, stay: int) -> Noise:
-    """Return the noise of a machine with two speeds, which is slow for the fraction `part` of the time.
+    """Return the noise of a machine that has two speeds, and is slow for the fraction `part` of the time.
 
     `slower` is log(time of a slow block / time of a fast block). After about `stay` blocks, one of the two speeds is
     chosen again at random."""
@@ -120,10 +123,11 @@ MODELS = (
 def machine(
     model: Model, protocol: Protocol, lot: random.Random
 ) -> Iterator[tuple[History, list[float], dict[str, list[float]]]]:
-    """Simulate one machine: for each session, yield (history, case's blocks, each anchor's blocks).
+    """Simulate one machine: for each session, yield the history, the case's times and the anchors' times.
 
-    A session is the measurements of one run. Blocks are times in ns. Anchors are kernels that never change. The history
-    has the anchors' times in all sessions so far, including the session that is yielded."""
+    A session is the measurements of one run. Each time is that of one block (benchmark process), in ns. Anchors are
+    kernels that never change. The history has the anchors' times in all sessions so far, including the session that is
+    yielded."""
     history, number, sensitivity = History(), 0, lot.uniform(*model.sensitivity)
     while True:
         shared = lot.gauss(0, model.session_sd) + (lot.uniform(0, 0.3) if lot.random() < model.slowed else 0)
@@ -141,13 +145,13 @@ def machine(
 def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, seed: int = 1) -> dict[str, float]:
     """Simulate machines, and return for each column of the table how often its intervals are right.
 
-    The result maps a column to the fraction of right intervals. The key `COLUMN width` maps to the median half-width of
+    Returns a dict from a column to the fraction of right intervals. The key `COLUMN width` has the median half-width of
     the column's intervals.
 
-    - `here`: the intervals of all sessions. They must contain the true median. The column is left out if the model
-      shifts the times of whole sessions.
-    - `±` and `anchored`: the intervals that a session with `sessions` earlier ones predicts. They must contain the next
-      session's median.
+    - `here`: the intervals of all sessions. They are right if they contain the true median. The column is left out if
+      the model shifts the times of whole sessions.
+    - `±` and `anchored`: the intervals that a session with `sessions` earlier ones predicts. They are right if they
+      contain the next session's median.
     - `first ±` and `first anchored`: the same, predicted by the first session of a machine."""
     lot, centred = random.Random(seed), model.session_sd == model.own_sd == 0
     true_ns = 1e5 * exp(_centre(model)) if centred else None

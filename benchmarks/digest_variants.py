@@ -1,7 +1,7 @@
-"""Define the small MLIR module that the study of code digests compiles, and changes of the module.
+"""Define a small MLIR module, and changes of it and of its compilation, to study code digests.
 
 A code digest is the hash of all entries of a vmfb: host program, executables and constants. docs/digest-study.md shows
-which changes lead to another code digest."""
+which of these changes lead to another code digest."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Compilation:
     folder: str = "."
     variables: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()
-    """A program and its arguments that start the compiler. Empty if the compiler is started directly."""
+    """A command that starts the compiler, such as `unshare …`; empty if it is started directly."""
     cpus: tuple[int, ...] = ()
 
 
@@ -121,10 +121,10 @@ class Study:
         return Compilation(module(), flags(backend, self.host))
 
     def staged(self, backend: str) -> Compilation:
-        """Return a compilation of the study's module from its text after the phase `executable-targets`.
+        """Return a compilation that starts from the module's text after the phase `executable-targets`.
 
-        In this text, workgroup counts are known, but executables are not yet bytes. Therefore the host program can be
-        edited in the text, and the executables stay the same."""
+        In this text, workgroup counts are known, but executables are not yet serialized. Therefore the host program can
+        be edited in the text, and the executables stay the same."""
         if backend not in self._staged:
             base = self.base(backend)
             text = self.compiled(replace(base, flags=(*base.flags, "--compile-to=executable-targets"))).decode()
@@ -132,7 +132,7 @@ class Study:
         return self._staged[backend]
 
     def original(self, backend: str, staged: bool) -> bytes:
-        """Return the vmfb of the unchanged module, which is compiled once and compared with the variants.
+        """Return the vmfb of the unchanged module, with which the variants are compared. It is compiled once.
 
         If `staged` is true, the module is compiled from its text after the phase `executable-targets`."""
         key = (backend, staged)
@@ -177,7 +177,7 @@ class Variant:
     """True if the code digest must change, False if it must stay the same, None if both are allowed."""
     make: Callable[[Study, str], Compilation]
     staged: bool = False
-    """Whether the change is made to the compilation `Study.staged`. Otherwise it is made to `Study.base`."""
+    """Whether the change is made after the phase `executable-targets` instead of before the first phase."""
 
 
 def _with(moves: bool, **words: Any) -> Variant:
@@ -222,7 +222,9 @@ def one_launch_more(text: str) -> str:
 
 
 def located(text: str) -> str:
-    """Replace each `loc(unknown)` in the text by a location in a user's file, each with its own line."""
+    """Replace each `loc(unknown)` in the text by a location in a user's file.
+
+    Each location has another line number."""
     lines = count(1)
     return re.sub(r"loc\(unknown\)", lambda _: f'loc("/home/someone/a model.mlir":{next(lines)}:5)', text)
 

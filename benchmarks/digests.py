@@ -54,7 +54,7 @@ def change(before: bytes, after: bytes) -> str:
 
 
 def programs(study: Study) -> dict[str, str]:
-    """Return name → MLIR text of the modules whose code is compared between two IREE releases."""
+    """Return the modules whose code is compared between two IREE releases: a dict from name to MLIR."""
     words: dict[str, dict[str, Any]] = {
         "matmul f32": {"dtype": "f32"},
         "matmul f32, both transposed": {"dtype": "f32", "layout": "nn"},

@@ -1,6 +1,6 @@
-"""Compare a module with itself many times, and count the verdicts that wrongly report a difference.
+"""Compare the times of a module with times of the same module, and count the wrong verdicts.
 
-The wrong verdicts are `faster` and `slower`."""
+A verdict is wrong if it is `faster` or `slower`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _BLOCK = Protocol("same", 1, warmup_s=0.005, block_s=0.01, blocks=1, span_s=0.0,
 def pairs(folder: Path, count: int, seed: int = 0) -> Iterator[comparison.Comparison]:
     """Yield `count` comparisons of one compiled module with itself, timed in IREE's runtime.
 
-    A comparison consists of rounds. Each round times the module once for each side, in random order."""
+    A comparison consists of `ROUNDS` rounds. Each round times the module twice, once for each side of the comparison,
+    in random order."""
     (case,) = expand([sweep({"operation": "matmul", "m": 64, "n": 64, "k": 64, "threads": 1}, COMMAND_LINE)]).cases
     workspace, lot = Workspace(folder, {}), random.Random(seed)
     compiled = workspace.executor.compile(case)
@@ -50,7 +51,7 @@ def pairs(folder: Path, count: int, seed: int = 0) -> Iterator[comparison.Compar
 
 
 def same(folder: Path, count: int) -> Iterator[CommandLine]:
-    """Yield a line of the table: how many comparisons of equal code wrongly call a side faster or slower."""
+    """Yield one line of the benchmarks' table: how many comparisons of equal code have a wrong verdict."""
     (folder / "same").mkdir()
     words = Counter(found.verdict for found in pairs(folder / "same", count))
     false = words["faster"] + words["slower"]

@@ -40,7 +40,7 @@ def _project(root: Path, cases: int) -> Path:
 
 
 def cold(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
-    """Compare `doit -n 2 'compile:*'` with the compiler alone, which `xargs -P2` starts for each module.
+    """Compare the time of `doit -n 2 'compile:*'` with that of bare compiler calls (`xargs -P2`).
 
     Both commands compile the same modules with the same flags. doit begins with a store without compiled modules. Each
     command is run `count` times."""
@@ -76,10 +76,11 @@ def cold(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
 
 
 def full(folder: Path, cases: int, protocol: str) -> Iterator[CommandLine]:
-    """Run all stages of projects that have no results yet, and yield lines of the table.
+    """Run all stages of projects that have no results yet, and yield lines of the benchmarks' table.
 
-    A first project runs its stages one by one, to measure the CPU time of dispatchflow itself in each stage. A second
-    project runs all stages together, to measure the share of the time that is spent outside IREE's tools."""
+    In a first project, each stage is run by a separate command, to measure the CPU time of dispatchflow itself in this
+    stage. In a second project, one command runs all stages, to measure the share of the time that is spent outside
+    IREE's tools."""
     project = _project(folder / "stages", cases)
     before = _observed(project, folder, "plan")["own_cpu_s"]
     for stage in STAGES:

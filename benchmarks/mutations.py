@@ -11,7 +11,8 @@ The table has one line per operation and type. Its columns are:
   size: all errors of this or a larger size are detected.
 - one term: one element of an operand is multiplied by 1 + size or 1 - size. This changes several results, and either
   one or all of them are compared. Here an error is measured by the largest change of a compared result, divided by this
-  result's Σ|terms|. All errors larger than the number in the cell are detected.
+  result's Σ|terms|: the sum of the magnitudes of the terms that it adds up. All errors larger than the number in the
+  cell are detected.
 - lost or doubled: one element of an operand is multiplied by 0 or 2. Either one or all of the changed results are
   compared. The cells are the percentages of these errors that are detected.
 - digits: an operand is rounded to fewer binary digits, and 16 neighboring results are compared. The cell is the largest
@@ -71,9 +72,9 @@ class Side(NamedTuple):
     """The expected results, unrounded."""
     dtype: np.dtype[Any]
     scale: Any
-    """Σ|terms| of each result, as a flat array.
+    """Σ|terms| of each result, as a flat array: the sum of the magnitudes of the result's terms.
 
-    For a floating-point operation without products, the scale of a result is the larger of two numbers: the magnitude
+    If the operation is a floating-point one without products, the larger of two numbers is used instead: the magnitude
     of the result, and the root mean square of all results."""
     against: tuple[Any, ...]
     """The arrays that results are compared with: the expected bits, or a reference and its tolerance."""
@@ -89,7 +90,7 @@ class Side(NamedTuple):
 
 class Planted(NamedTuple):
     share: float
-    """The largest change of a result that the error causes, as a fraction of the result's Σ|terms|."""
+    """The largest change that the error causes in a result, divided by the result's `Side.scale`."""
     found: bool
 
 
@@ -180,7 +181,7 @@ def _rounded(array: Any, digits: int) -> Any:
 
 
 def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
-    """Return a size such that all errors of this or a larger size are found, as small as possible.
+    """Return the smallest size for which every error of this or a larger size is found.
 
     The sizes are 1, 1/2, 1/4, …. Returns None if an error of size 1 is missed. Each element of `errors` is a function
     that plants an error of a given size and returns whether the error is found.
@@ -204,7 +205,9 @@ def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
 
 
 def none_missed_from(planted: Iterable[Planted]) -> float:
-    """Return the largest `share` of all missed errors, rounded up to a power of two; 0 if none is missed."""
+    """Return the largest `Planted.share` among the missed errors, rounded up to a power of two.
+
+    Returns 0 if every error is found."""
     largest = max((each.share for each in planted if not each.found), default=0.0)
     return float(2.0 ** np.ceil(np.log2(largest))) if largest else 0.0
 

@@ -1,11 +1,10 @@
-"""Write a ninja build with the files and commands of a plan's cases; everything in it is up to date.
+"""Write a ninja build with the same files and commands as a project's cases, with nothing left to do.
 
-A plan is the list of cases that a project's specs stand for. The nodes of the build are the files of the cases, and the
-tools. The rules have dispatchflow's command lines, because ninja compares command lines where dispatchflow compares
-keys.
+The nodes of the build are the files of the cases, and the tools. The rules have dispatchflow's command lines, because
+ninja compares command lines where dispatchflow compares keys.
 
-The log of a ninja build has a hash of each command line. A small run of ninja computes these hashes, and they are
-copied to the log of the large build."""
+The log of a ninja build has a hash of each command line. ninja itself computes these hashes in a small build; they are
+copied from its log to the log of the large build."""
 
 from __future__ import annotations
 
@@ -89,7 +88,9 @@ def _compile_rule(case: Case) -> str:
 
 
 def _rules(workspace: Workspace) -> Mapping[str, str]:
-    """Return rule → command. File names are relative to the case's directory, as when dispatchflow runs."""
+    """Return a dict from a rule of ninja to its command line.
+
+    File names are relative to the case's directory, as when dispatchflow runs."""
     resolver = workspace.resolver
     device = command_lines.device_flags("local-sync", (1,))
     given = [f"512x512xf32=@random_{index}.bin" for index in (0, 1)]
@@ -112,7 +113,7 @@ def _write_rules(build: TextIO, rules: Mapping[str, str]) -> None:
 
 
 def _hashes(folder: Path, rules: Mapping[str, str]) -> dict[str, str]:
-    """Return rule → the hash that ninja computes for the rule's command.
+    """Return a dict from a rule to the hash that ninja computes for the rule's command line.
 
     The hashes are read from the log of a build in `folder`, where each tool is a link to the program `true`."""
     (folder / "bin").mkdir(parents=True)

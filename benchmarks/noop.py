@@ -10,11 +10,15 @@ from benchmarks.timing import DISPATCHFLOW, DOIT, CommandLine, Cost, pairs, peak
 from dispatchflow.project.workspace import Workspace
 
 RATIO, WALL_S, PEAK_BYTES, ONE_S = 2.5, 0.5, 150e6, 0.3
-"""Limits: `RATIO` to ninja's time; `WALL_S` and `PEAK_BYTES` with 10,000 cases; `ONE_S` for one case."""
-ANEW_RATIO = 5
-"""The limit of the ratio to ninja's time if a changed spec makes dispatchflow plan all cases again.
+"""The limits of the cost of a run in which everything is up to date.
 
-The limit is for 10,000 or more cases."""
+- `RATIO`: dispatchflow's time divided by ninja's
+- `WALL_S` and `PEAK_BYTES`: time and memory with 10,000 cases
+- `ONE_S`: the time of a command that names one case"""
+ANEW_RATIO = 5
+"""The limit of dispatchflow's time / ninja's time if all cases are planned again for a changed spec.
+
+It is applied with 10,000 or more cases."""
 
 
 def noop(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:

@@ -1,8 +1,9 @@
 """List operations for which verification would miss an error: `python -m benchmarks.power [NAME …]`.
 
 A recipe is a way to make inputs for verification (docs/verification.md). An error is missed if no recipe of the
-operation detects it. `dispatchflow.verification.power` defines the errors. The command tries every type and option of
-each operation at three sizes: small, as in neural networks, and with a single row."""
+operation detects it. `dispatchflow.verification.power` defines the errors. The command tries each operation with all
+its types, with each option in `_WORDS`, and at three sizes. One size is small, and two are as in neural networks, the
+last one often with a single row."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Measure the factor `growth` that correct sums of products need: `python -m benchmarks.rounding`.
+"""Measure how large the rounding errors of correct sums become: `python -m benchmarks.rounding`.
 
-`growth` is a factor in the tolerance of sums (docs/verification.md, "What sums need"). For each number of terms, order
-of summation and type, the command computes about `--results` sums, or fewer if they have many terms. It prints the
-largest |error| / (u · Σ|terms|), where u is 2**-digits of the type. The operands are random numbers, made as for
-verification."""
+The factor `growth` in the tolerance of sums must allow these errors (docs/verification.md, "What sums need"). For each
+number of terms, order of summation and type, the command computes about `--results` sums of products, or fewer if they
+have many terms. It prints the largest |error| / (u · Σ|terms|), where u is 2**-d for a type with d binary digits. The
+operands are random numbers, made as for verification."""
 
 from __future__ import annotations
 
@@ -82,9 +82,10 @@ ORDERS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def needed(word: str, count: int, results: int) -> dict[str, float]:
-    """Return order of summation → largest error of about `results` sums that have `count` terms each.
+    """Return a dict from the order of summation to the largest error of about `results` sums.
 
-    An error is given as |error| / (u · Σ|terms|). `word` is a key of `TYPES`, whose value has the number type and u."""
+    Each sum has `count` terms. An error is given as |error| / (u · Σ|terms|). `word` is a key of `TYPES`, whose value
+    has the number type and u."""
     dtype, unit = TYPES[word]
     known = OPERATIONS["matmul"].signatures
     side = max(2, round(results**0.5))

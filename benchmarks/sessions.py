@@ -7,8 +7,8 @@ There are 30 runs for each of two protocols (`std` and `fast`) and each of two c
 condition `busy`, another process computes on the first CPU, with pauses of random length. Cases run on the last CPU.
 
 Each run is a new process in a copy of the previous run's project. The project is copied so that its files are elsewhere
-in memory. The copied store has the earlier measurements, the highest rates that the machine reached, and the earlier
-times of the anchors. Anchors are kernels that show how fast the machine is."""
+in memory. The copied store has all earlier measurements, also of the machine's peak speeds and of the anchors. Anchors
+are kernels that show how fast the machine is."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ INTERVALS = {
 }
 
 Run = dict[str, dict[str, Any]]
-"""The rows of one run: name of a case → (column → value)."""
+"""The rows of one run: a dict from case to row. A row is a dict from column to value."""
 
 
 def main() -> None:

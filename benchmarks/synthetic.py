@@ -82,7 +82,7 @@ def project(root: Path, cases: int) -> Path:
 
 
 def fill(workspace: Workspace) -> None:
-    """Add invented outcomes of all stages of the workspace's cases to its store, and write their rows."""
+    """Add invented outcomes of all stages to a workspace's store, for all its cases; write their rows."""
     store = workspace.store
     shared = {name: store.put_bytes(name.encode()) for name in ("module", "vmfb", "configurations", "operand")}
     store.records = records = _Bulk(store.root / "records.sqlite")

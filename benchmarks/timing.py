@@ -39,7 +39,7 @@ class CommandLine:
     against: str = ""
     """The value to compare with, such as the time of ninja, or other facts about the measurement."""
     ratio: float | None = None
-    """The median ratio of dispatchflow's time to the time of the other command, or a share of the time."""
+    """dispatchflow's time / the other command's time (median), or a run's share outside IREE's tools."""
     bar: str = ""
     """The limit of the value or of the ratio, such as `≤ 1.10`. Empty if the line has no limit."""
     held: bool | None = None
@@ -47,7 +47,7 @@ class CommandLine:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment variables for the measured commands, such as a user would have them.
+    """Return environment variables for the measured commands, like those of a user.
 
     They are the variables of this process, without those that only developers set. Python therefore keeps bytecode, and
     the store is in the project. `DISPATCHFLOW_CACHE` is set, so that facts about the machine are kept in the project

@@ -26,7 +26,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """The type of the module object `dispatchflow`, whose attribute `cases` is always a function.
+    """The type of the module object `dispatchflow`. Its attribute `cases` is always a function.
 
     When the subpackage `dispatchflow.cases` is imported, Python assigns it to the attribute `cases`. The setter ignores
     this assignment, and the attribute stays the function `interface.cases`."""

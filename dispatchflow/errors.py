@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 
 # These patterns are strings, compiled on first use, because most runs print no error.
 _STEERING = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
-"""A pattern for terminal sequences: they color text, move the cursor, or set a title."""
+"""A pattern for escape sequences that color a terminal's text, move its cursor, or set its title."""
 
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 
@@ -39,7 +39,7 @@ class DispatchflowError(Exception):
 
     Args:
         problem: in lower case, with the word at fault in quotes: `unknown operation 'conv3d'`.
-        facts: label → value, printed below the problem.
+        facts: a mapping from labels to values, which are printed below the problem.
         hint: one sentence that states what to do.
     """
 
@@ -89,8 +89,8 @@ class ToolError(DispatchflowError):
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return `Did you mean 'x'?`, where `x` is the known word that is most similar to `word`.
 
-    If no known word is similar to `word`, `x` is the first one that begins with `word`. Without such a word, the result
-    is empty."""
+    If no known word is similar to `word`, `x` is the first known word that begins with `word`. If no known word begins
+    with `word` either, the result is empty."""
     import difflib  # only on the way to an error message
 
     known = list(known)

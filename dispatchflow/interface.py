@@ -33,7 +33,7 @@ _COMMAND = "from dispatchflow.cli.main import command; command()"
 _WRITES = "doit profile writes build/results/, and doit sites writes build/sites/."
 _OURS = "Name build/results, build/sites, or a file in them."
 _PATIENCE_S = 10.0
-"""The seconds that an interrupted command has to end before another SIGINT is sent."""
+"""If the command does not end within this many seconds after Ctrl-C, `run` sends it SIGINT."""
 
 
 def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:
@@ -90,7 +90,7 @@ def _streams() -> Sequence[int]:
 
 
 def read(path: str | os.PathLike[str]) -> pa.Table:
-    """Return the rows of cases or of sites, the oldest first.
+    """Read Parquet files that dispatchflow wrote: the rows of cases or of sites, the oldest first.
 
     A site is a place of a program that launches a dispatch.
 
@@ -98,11 +98,11 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
         path: `build/results`, `build/sites`, or one of the Parquet files in them.
 
     Returns:
-        A table. docs/results.md describes the columns for cases, docs/models.md the columns for sites. A column that an
-        older file does not have is null.
+        A table. docs/results.md describes the columns for cases, docs/models.md the columns for sites. If an older file
+        does not have a column, the column is null in the rows from this file.
 
     Raises:
-        StoreError: the path does not exist or has no rows, or a file cannot be read or is not dispatchflow's.
+        StoreError: the path does not exist or has no rows, or a file cannot be read or was not written by dispatchflow.
     """
     import pyarrow as pa
 
@@ -139,9 +139,9 @@ def cases(spec: str | os.PathLike[str]) -> list[dict[str, Any]]:
         spec: the text of a spec, or the path of a TOML file or of a directory of such files.
 
     Returns:
-        One dict for each case, with values as in the columns of a row: `case`, `operation`, `shape`, `element_types`,
-        `layout`, `file`, `provider`, `tuning`, `flags`, `target`, `cache`, `tags`, and each size and option under its
-        name. `threads` is None for one thread per core.
+        One dict for each case. Its keys are names of columns, and its values are as in these columns of the results:
+        `case`, `operation`, `shape`, `element_types`, `layout`, `file`, `provider`, `tuning`, `flags`, `target`,
+        `cache`, `tags`, and the name of each size and option. `threads` is None for one thread per core.
 
     Raises:
         SpecError: the spec is wrong or cannot be read.

@@ -64,16 +64,16 @@ def key_of(kind: str, ingredients: Mapping[str, Ingredient]) -> Key:
 
 
 _STAND_INS = 30
-"""The largest number of strings for which `Form` uses a template.
+"""The largest number of strings for which `Form` fills a template, which is faster than `key_of`.
 
-A template is the encoded text of the ingredients, with a gap for each string. To find the gaps, `Form` encodes the
-ingredients with a different control character in place of each string. ASCII has 31 control characters besides NUL."""
+A template is the text that is hashed, with a gap for each string. To find the gaps, `Form` encodes the text once with a
+different control character in place of each string. The control characters 1 to 31 of ASCII are available."""
 
 
 class Form:
-    """Computes many keys that differ only in some strings, faster than `key_of`.
+    """Computes many keys of actions that differ only in some strings, faster than `key_of`.
 
-    `ingredients` is a function of these strings: `form.key(x, y)` equals `key_of(kind, ingredients(x, y))`."""
+    `ingredients` is a function that takes these strings: `form.key(x, y)` equals `key_of(kind, ingredients(x, y))`."""
 
     def __init__(self, kind: str, ingredients: Callable[..., Mapping[str, Ingredient]]) -> None:
         self.kind, self.ingredients = kind, ingredients

@@ -21,5 +21,5 @@ def cases_named(word: str) -> tuple[str, str] | None:
 
 
 def up_to(stage: str) -> tuple[str, ...]:
-    """Return the stages from `emit` to `stage`. If `stage` is `sites`, the last one is `profile`."""
+    """Return the stages from `emit` to `stage`. For `sites`, return those from `emit` to `profile`."""
     return STAGES if stage == SITES else STAGES[: STAGES.index(stage) + 1]

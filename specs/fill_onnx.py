@@ -1,9 +1,9 @@
 """Replace the constant weights of the light ONNX models by random numbers.
 
-Usage: `python specs/fill_onnx.py DIRECTORY [NAME …]`. The `onnx` package contains well-known networks as light models,
-in `onnx/backend/test/data/light/`. In a light model, all elements of a weight are equal, and every output is 0.001.
-Wrong code could therefore pass verification. The random weights are scaled so that activations have similar magnitudes
-in all layers."""
+Usage: `python specs/fill_onnx.py DIRECTORY [NAME …]`; the models are written into DIRECTORY. The `onnx` package
+contains well-known networks as light models, in `onnx/backend/test/data/light/`. In a light model, all elements of a
+weight are equal, and every output is 0.001. Wrong code could therefore pass verification. The random weights are scaled
+so that activations have similar magnitudes in all layers."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Case:
 
     @property
     def packages(self) -> dict[str, str]:
-        """The Python packages that the case needs: name → command that installs the package."""
+        """The Python packages that the case needs, as a dict from package to the command that installs it."""
         needed = dict.fromkeys(self.operation.packages, "pip install 'dispatchflow[onnx]'")
         return needed if self.library is None else {**needed, self.provider: self.library.install}
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from dispatchflow.store.entries import Record, RecordHead
 
 _COPY = "_slow_memcpy"
-"""The end of a dispatch's name if it only copies a tensor to another (IREE 3.9 to 3.13, all backends)."""
+"""The suffix in the name of a compiled dispatch that only copies a tensor.
+
+IREE 3.9 to 3.13 uses it in all backends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,9 @@ class Dispatch:
     """The lowering configurations in a user's module; empty until the stage `emit` has read the module."""
 
     def module(self, syntax: Release = NEWEST) -> str:
-        """Return the MLIR of the dispatch of an operation, in the syntax of an IREE release.
+        """Return the MLIR of this dispatch of an operation, in the syntax of an IREE release.
 
-        Equal dispatches give equal bytes."""
+        Equal dispatches give equal bytes. A user's module has a file instead."""
         assert isinstance(self.operation, Operation)  # a user's module is a file, which emit prints
         lowering = self.tuning.lowering(self.operation, syntax)
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
@@ -43,8 +45,8 @@ class Dispatch:
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
         """Return a copy in which `asks` has the lowering configurations that a user's module contains.
 
-        `emitted` is the stored outcome of the stage `emit`, which found the configurations. If the dispatch is one of
-        an operation, the dispatch itself is returned."""
+        `emitted` is the stored outcome of the stage `emit`, which found the configurations. A dispatch of an operation
+        is returned unchanged."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
 
     @property
@@ -54,7 +56,7 @@ class Dispatch:
         return AND.join(filter(None, (of_tuning, *dict.fromkeys(self.asks)))) or None
 
     def _counted(self, packed: bool) -> Operation | None:
-        """Return the operation if the compiler must make a certain number of dispatches of it, otherwise None.
+        """Return the operation if it must be compiled to a known number of dispatches, otherwise None.
 
         `packed` says whether the compiler packs the operands of products by default. With packing, any number is right.
         """

@@ -27,7 +27,7 @@ WORD = "known_failure"
 """The name of the TOML tables that describe known failures."""
 MODES = ("on", "strict", "off")
 STATUS = "known failure"
-"""The status of a row whose failure is known."""
+"""The value of the column `status` if the case's failure is a known one."""
 
 _TABLE = Path(__file__).with_name("known_failures.toml")
 _OWN = ("case", "operation", "dtype", "layout", "tuning", "target", "backend", "flags")
@@ -54,7 +54,7 @@ def no_features(target: Target) -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class KnownFailure:
-    """One entry: which cases fail, with which releases, at which stage, and with which message."""
+    """A known failure: which cases fail, with which releases, at which stage, and with which message."""
 
     match: Match
     """(key, patterns) of each condition: the case's value for the key must match one of the patterns."""
@@ -164,7 +164,7 @@ _COARSE = frozenset(("operation", "target", "backend", "tuning", _FEATURES))
 class KnownFailures:
     """The known failures of one compiler release.
 
-    `log` returns the output of a failed tool. Its argument is the digest of this output."""
+    `log` is a function that takes the digest of a failed tool's output and returns the output."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class KnownFailures:
         return next((entry for entry in self.covering(case) if entry.fits(stage, reason, text)), None)
 
     def passing(self, case: Case, made: Callable[[str], bool]) -> KnownFailure | None:
-        """Return an entry that expects `case` to fail at a stage that it passed; None if no entry does.
+        """Return an entry by which `case` should have failed at a stage that it passed; None if there is none.
 
         `made(stage)` returns whether the case passed a stage. An entry with `some = true` is never returned, because
         only some of its cases are expected to fail."""

@@ -21,7 +21,7 @@ ELEMENT_TYPES = {
     for element in ElementType
     if element.bits >= 8 and not element.is_unsigned and element is not ElementType.F8E8M0FNU
 }
-"""MLIR name → element type. Values of any other element type are handled as raw bytes."""
+"""A dict from MLIR name to element type. Values of any other element type are handled as raw bytes."""
 RECIPES = ("random", "integers")
 """The names of the ways (recipes) to generate a module's inputs.
 
@@ -44,7 +44,7 @@ _SIZES = re.compile(r"(?:tensor<)?((?:(?:\d+|\?)x)*)[^!\d?].*")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that a spec names. Files with the same content are equal, whatever their paths."""
+    """A file that a spec names. Two are equal if content, `member` and `type` are equal; paths may differ."""
 
     path: str = field(compare=False)
     digest: Digest
@@ -55,7 +55,7 @@ class File:
 
     @property
     def is_array(self) -> bool:
-        """Whether the file has numpy's format, with type and sizes. Otherwise the file has raw bytes."""
+        """Whether the file is in numpy's format, which states type and sizes. Otherwise it has raw bytes."""
         return self.member is not None or (self.type is None and self.path.endswith(".npy"))
 
     @property
@@ -115,9 +115,9 @@ class Module(Workload):
     against_library: str | None = None
     """A library that computes the expected results from the same file."""
     problem: str | None = None
-    """The error in a test suite's flag file, which lists the inputs; None if there is no error."""
+    """The error in a test suite's flag file (the file with the inputs); None if there is no error."""
     meaning: Flags = ()
-    """The compiler flags of the case that change what the module computes.
+    """Those of the case's compiler flags that change what the module computes or how its file is read.
 
     When the module is compiled for the target `against`, these flags are used too."""
 
@@ -172,13 +172,13 @@ class Module(Workload):
 
     @property
     def reference_name(self) -> str:
-        """The words for what computes the expected results, in messages: `the reference, module on vmvx`."""
+        """The name of what computes the expected results, for messages: `the reference, module on vmvx`."""
         if self.against is None:
             return f"the reference, {self.against_library}"
         return f"the reference, {self.name} on {self.against.name}"
 
     def compiled_with(self, flags: Flags) -> Module:
-        """Return this module with `meaning` set to those of `flags` that change what the module computes."""
+        """Return this module with `meaning` taken from `flags`, the compiler flags of its case."""
         meaning = of_meaning(flags)
         return replace(self, meaning=meaning) if meaning else self
 
@@ -195,7 +195,7 @@ def objects(text: str) -> list[str]:
 
 
 def with_objects(text: str, name_of: Callable[[str], str]) -> str:
-    """Replace each object file's path in a module's text by `name_of(path)`, which must need no escapes."""
+    """Replace each object file's path in a module's text by `name_of(path)`, a path that needs no escapes."""
     return _OBJECT.sub(lambda match: f'{match[1]}"{name_of(unescaped(match[2]))}"', text)
 
 
@@ -232,13 +232,13 @@ def nbytes_of(spelling: str) -> int | None:
 
 
 def is_sized(spelling: str) -> bool:
-    """Return whether a type is a bare number, or a tensor without dynamic sizes."""
+    """Return whether a type is a scalar type, such as `f32`, or a tensor without dynamic sizes."""
     sizes = sizes_of(spelling)
     return is_scalar(spelling) or (sizes is not None and None not in sizes)
 
 
 def spelt(sizes: Sequence[int | None], element: str) -> str:
-    """Return a tensor's type as text: `4x?xf32`. Rank 0 is `tensor<f32>`, because `f32` is a bare number."""
+    """Return a tensor's type as text: `4x?xf32`. Rank 0 is `tensor<f32>`, because `f32` is a scalar type."""
     dims = ["?" if size is None else str(size) for size in sizes]
     return "x".join([*dims, element]) if dims else f"tensor<{element}>"
 
@@ -268,12 +268,12 @@ def unlike(got: str, expected: str) -> str | None:
 
 
 def is_scalar(spelling: str) -> bool:
-    """Return whether a type is a bare number, such as `f32`. The tensor of rank 0, `tensor<f32>`, is not."""
+    """Return whether a type is a scalar type, such as `f32`. The tensor of rank 0, `tensor<f32>`, is not."""
     return _SCALAR.fullmatch(spelling) is not None
 
 
 def element_of(spelling: str) -> str:
-    """Return the element type of a type: `f32` for `tensor<4x8xf32>`, `4x8xf32` or the bare `f32`."""
+    """Return the element type of a type: `f32` for `tensor<4x8xf32>`, `4x8xf32` or the scalar `f32`."""
     if is_scalar(spelling):
         return spelling
     inner = spelling.removeprefix("tensor<").removesuffix(">") if spelling.startswith("tensor<") else spelling
@@ -283,7 +283,7 @@ def element_of(spelling: str) -> str:
 def output_names(results: Sequence[str], stem: str = "output") -> tuple[str, ...]:
     """Return the file name of each result: `output_0.bin`, `output_1.bin`, ….
 
-    A bare number is written to a file too, because IREE's tool prints only six of its digits."""
+    A scalar is written to a file too, because IREE's tool prints only six of its digits."""
     return tuple(f"{stem}_{i}.bin" for i in range(len(results)))
 
 

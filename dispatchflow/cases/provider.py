@@ -17,9 +17,9 @@ from dispatchflow.operations import Operation
 from dispatchflow.workload import Workload
 
 MODEL = "model"
-"""The name of the folder for a model's files, in the working directory of the tool that reads them."""
+"""The folder that contains a model's files, inside the working directory of a tool."""
 _OUTPUT = "module"
-"""The name of the main file among the outputs of the stage `emit`."""
+"""The name of the output of the stage `emit` that is the program's main file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +29,25 @@ class LibraryProgram:
     main: str
     """The name of the main file, which the script `_harness.py` loads to run the program."""
     digest: Digest
-    """A hash of the contents of all files.
+    """A hash of the contents of all files of the program.
 
     For a model, the names by which the model refers to its weights are hashed too."""
     content: bytes | File
     """The content of the main file."""
     beside: tuple[tuple[str, File], ...] = ()
-    """(name, content) of each further file, such as a model's weights."""
+    """(name, content) of each file besides the main file; for example, a model's weights."""
     problem: str | None = None
     """The reason why the files cannot be placed in a working directory; None if they can."""
 
     @property
     def outputs(self) -> dict[str, bytes | File]:
-        """The content of each output of the stage `emit`, by the output's name."""
+        """A dict from the name of each output of the stage `emit` to its content."""
         return {_OUTPUT: self.content, **dict(self.beside)}
 
     def files(self, outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-        """Return the digest of each file that a tool reads, by the file's name in the working directory.
+        """Return a dict from the name of each file in a tool's working directory to its digest.
 
-        `outputs` has the digest of each output of the stage `emit`, by the output's name."""
+        `outputs` maps the name of each output of the stage `emit` to its digest."""
         return {self.main if name == _OUTPUT else name: digest for name, digest in outputs.items()}
 
 
@@ -89,7 +89,7 @@ def call_text(library: Library, operation: Operation) -> str:
 
 
 def model_files(program: Module) -> dict[str, File]:
-    """Return the files of a model, by their names in a tool's working directory.
+    """Return the files of a model as a dict, whose keys are their paths in a tool's working directory.
 
     The model's own file comes first, and the files with its weights follow."""
     named = [(PurePath(program.source.path).name, program.source), *program.objects]
@@ -118,7 +118,8 @@ def operand_types(program: Workload, arguments: Sequence[str]) -> list[TensorTyp
     """Return the types of the values that a library's program takes.
 
     For a model, `arguments` lists the types of the inputs as IREE's tools spell them, such as `4x8xf32`. For an
-    operation, `arguments` is ignored, because IREE's runtime may pass an operand as another type."""
+    operation, `arguments` is ignored, and the types are those that the operation declares. IREE's runtime takes some
+    operands, such as f4 tensors, as another type."""
     if isinstance(program, Operation):
         return [operand.type for operand in program.operands()]
     return [_tensor(argument) for argument in arguments]

@@ -1,4 +1,6 @@
-"""Parse ranges of integers, such as `0..15`, that a spec gives as inputs of a user's module."""
+"""Parse ranges such as `0..15`.
+
+A spec gives a range for an input of a user's module, which is then filled with random integers of this range."""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ def bounds(value: str) -> tuple[int, int] | None:
 def check(value: str, element: str) -> tuple[int, int]:
     """Parse the range `value`, check it, and return its first and last number.
 
-    `element` is the element type that must represent each number of the range exactly.
+    `element` is the input's element type, which must represent each number of the range exactly.
 
     Raises:
         ValueError: the text is not a range, the range is empty, or a bound is not representable.

@@ -28,9 +28,9 @@ _ASYNCHRONOUS = "--iree-execution-model=async-external"
 
 
 def of_operation(operation: Operation, cache_bytes: int) -> Rotation:
-    """Return the `Rotation` of an operation: its function, and the number of copies of its inputs.
+    """Return the `Rotation` of an operation: the called function, and the number of copies of its inputs.
 
-    All inputs are copied. `cache_bytes` is the size of the last-level cache."""
+    All inputs are copied, and each call uses the next copies. `cache_bytes` is the size of the last-level cache."""
     tensors = [operand.type.passed for operand in operation.operands()]
     operands = tuple([Operand(tensor.shape, tensor.element.mlir, tensor.nbytes, True) for tensor in tensors])
     result = operation.result().passed.spelling
@@ -42,7 +42,8 @@ def of_module(
 ) -> Rotation | None:
     """Return the `Rotation` of a user's module: a function, and the number of copies of its inputs.
 
-    An input is copied if it is a tensor whose size in bytes is known and not 0. Returns None if no input can be copied.
+    Each call uses the next copies. An input is copied if it is a tensor whose size in bytes is known and not 0. Returns
+    None if no input can be copied.
 
     Args:
         name: the name of the module.
@@ -87,7 +88,7 @@ def module_problem(found: Rotation | None, stored: Sequence[str], flags: Sequenc
 
     Args:
         found: the result of `of_module`, which says which inputs are copied.
-        stored: the names of the module's globals to which its functions store.
+        stored: the names of the global variables that the module's functions write.
         flags: the flags with which the module is compiled.
     """
     if found is None:
@@ -104,9 +105,9 @@ def module_problem(found: Rotation | None, stored: Sequence[str], flags: Sequenc
 
 
 def too_large(found: Rotation, memory_bytes: int) -> str | None:
-    """Return an error message if the copies of the inputs take more than a quarter of the memory.
+    """Return an error message if the copies of the inputs take more than a quarter of this machine's RAM.
 
-    Returns None if the copies take less."""
+    Returns None if they do not take more."""
     if not found.is_too_large(memory_bytes):
         return None
     copies = f"{units.size(found.nbytes)} of input copies, to fill twice the last-level cache"

@@ -1,1 +1,1 @@
-"""The command line: terminal, signals and exit codes. Only this package imports doit or prints."""
+"""The command line, the terminal, signals and exit codes. No other package imports doit or prints."""

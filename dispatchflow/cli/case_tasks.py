@@ -38,10 +38,10 @@ STAGE_PAGES = {
 
 
 def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
-    """Return tasks that execute nothing, on which the user's own tasks may depend.
+    """Return tasks that execute nothing; they exist because the user's own tasks may depend on them.
 
     These are a group task for each stage, and a task for each selected stage of a case that is up to date. `made` has
-    the tasks that must be executed."""
+    the tasks of the stages that are not up to date."""
     names = {task.name for task in made}
     rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]
     empty = [Task(f"{stage}:{name}", None, subtask_of=stage) for stage, name in rest if f"{stage}:{name}" not in names]
@@ -54,11 +54,11 @@ def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
 def tasks_of(
     stages: StageTasks, chain: CaseState, wanted: Sequence[str], twins: dict[tuple[Any, ...], str]
 ) -> list[Task]:
-    """Return a task for each of the wanted stages of one case, in order.
+    """Return a task for each of the wanted stages of one case, in the order of the stages.
 
-    `twins` maps (stage, key) to the name of the first task with that key; new tasks are added to it. A later task with
-    the same key depends on the first one. Otherwise, a worker thread would wait for the lock that the first task holds.
-    """
+    `twins` maps (stage, key) to the name of the first task with that key; this function adds its new tasks. A later
+    task with the same key depends on the first one. Otherwise, a worker thread would wait for the lock that the first
+    task holds."""
     case, tasks = chain.case, list[Task]()
     for stage in wanted:
         name = f"{stage}:{case.name}"

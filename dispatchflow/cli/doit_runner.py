@@ -1,4 +1,4 @@
-"""Run doit tasks in threads. Measurements and the user's own tasks run later, one at a time."""
+"""Run doit tasks in threads. Measurements and the user's own tasks run last, one at a time."""
 
 from __future__ import annotations
 

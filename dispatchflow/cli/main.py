@@ -153,9 +153,10 @@ def _flush_and_exit(code: int) -> None:
 
 
 def _flush() -> OSError | None:
-    """Write the rest of standard output. If this fails, connect it to /dev/null and return the error.
+    """Write what standard output still buffers. If this fails, connect standard output to /dev/null.
 
-    Returns None if nothing failed, or if the pipe (`doit list | head`) or the terminal was closed."""
+    Returns the error. Returns None if nothing failed, or if the pipe (`doit list | head`) or the terminal was closed.
+    """
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -226,10 +227,10 @@ def _refused_by_doit() -> tuple[type[Exception], ...]:
 
 
 def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay | None:
-    """Return the `Replay` of a command line, which can print the output of an earlier run again.
+    """Return a `Replay`, which can print the output of an earlier run of the same command line again.
 
-    Returns None if the output must not be printed again, because it depends on something that `Replay` does not record,
-    such as a task of the user."""
+    Returns None if this output must not be printed again, for example if a task of the user is selected, or if
+    `remeasure=` or `retry=` asks to repeat work."""
     if not line.plain or {"remeasure", "retry"} & set(line.variables):
         return None
     words, own = line.words or dodo_file.default_words(names), dodo_file.task_names(names)
@@ -239,7 +240,7 @@ def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay |
 
 
 def _only_cases(words: Sequence[str]) -> bool:
-    """Return whether every word of a command line selects cases, and none names a task of the user.
+    """Return whether every word of a command line selects cases, so that none names a task of the user.
 
     Returns True if there are no words."""
     return all(cases_named(word) for word in (words[1:] if words[:1] == ["run"] and words[1:] else words))

@@ -79,7 +79,7 @@ class Progress:
             self._spoke_at = time.monotonic()
 
     def more(self, stage: str, count: int) -> None:
-        """Add `count` cases to the total of a stage."""
+        """Add `count` to the number of cases that a stage has to process."""
         with self._lock:
             self._totals[stage] += count
             if self._live is not None and count:

@@ -1,4 +1,4 @@
-"""Print the sites of the cases that were selected for the stage `sites`.
+"""Make the text that a run prints for the cases selected for the stage `sites`: their sites.
 
 A site is a place of a program that launches a dispatch.
 """
@@ -23,12 +23,12 @@ VARIABLES = ("by", "depth", "kernel", "top", "sort", "format", "out")
 
 
 def requested(words: Sequence[str]) -> bool:
-    """Return whether one of these words of a command line selects cases for `sites`."""
+    """Return whether a word of the command line selects cases for the stage `sites`."""
     return any((named := cases_named(word)) is not None and named[0] == SITES for word in words)
 
 
 def failures(chains: Sequence[CaseState]) -> dict[str, str]:
-    """Return the reason of each failure of the stage `sites`, by the name of the case."""
+    """Return a dict from the name of each case whose stage `sites` failed to the reason."""
     return {
         chain.case.name: chain.sites.why
         for chain in chains
@@ -37,7 +37,7 @@ def failures(chains: Sequence[CaseState]) -> dict[str, str]:
 
 
 def text(workspace: Workspace, chains: Sequence[CaseState]) -> str:
-    """Return a table of the sites of each case. With `format=`, return the rows in that format.
+    """Return a table of the sites of each case; if the variable `format=` is given, in that format.
 
     Raises:
         SpecError: `sort=` names no column, or `depth=` is given without `by=scope`.

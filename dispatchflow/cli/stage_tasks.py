@@ -44,7 +44,7 @@ class StageTasks:
         self.trials: dict[Case, Trial] = {}
         """The measurements of this invocation."""
         self.touched: set[Case] = set()
-        """The cases for which `run` was called."""
+        """The cases for which the method `run` was called."""
         self.made: set[Case] = set()
         """The cases of which this invocation executed a stage. The other cases reused stored results."""
         self.stopped: Exception | None = None
@@ -134,10 +134,11 @@ class StageTasks:
             ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:
-        """Return the targets and devices whose highest rates (ceilings) the measured cases need.
+        """Return the targets and devices for which the measured cases need ceilings.
 
-        The result has (target, device, kinds) for each target and number of threads, because each has its own ceilings.
-        `kinds` names the calibration kernels that measure the ceilings."""
+        A ceiling is the highest compute or memory rate of a device. The result has (target, device, kinds) for each
+        target and number of threads, because each has its own ceilings. `kinds` names the kernels that measure the
+        ceilings."""
         places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
         ceilings = self.workspace.ceilings
         for case, trial in self.trials.items():
@@ -215,10 +216,10 @@ class StageTasks:
             w.ceilings.calibrate(case.target, chain.device, self.session, kinds, spare=True)
 
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
-        """Compare this IREE runtime with the runtimes whose recorded times the selected cases would reuse.
+        """Check that this IREE runtime is as fast as the other runtimes whose recorded times would be reused.
 
-        A few cases are measured with both runtimes. If the speeds differ, the cases that would reuse times of the other
-        runtime are measured again. Return True if there was a runtime to compare with."""
+        A few cases are measured with both runtimes. If the speeds differ, the selected cases that would reuse times of
+        the other runtime are measured again. Return True if there was a runtime to compare with."""
         resolver, looked = self.workspace.resolver, False
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) in MEASURED]:
             looked = True
@@ -239,7 +240,7 @@ class StageTasks:
         return looked
 
     def publish(self, cases: Mapping[Case, str], chains: Sequence[CaseState]) -> list[Row]:
-        """Write the rows of the cases selected for `profile` or `sites`; return the rows of all cases.
+        """Write to Parquet the rows of the cases selected for `profile` or `sites`; return all cases' rows.
 
         Also update the folders `build/CASE/`."""
         workspace = self.workspace

@@ -28,12 +28,12 @@ class Variable:
     """One variable of the command line."""
 
     group: str
-    """`cases` (which cases exist), `run` (how they run), or a name such as `report` or `stage sites`."""
+    """The variable's group: `cases` (says which cases exist), `run` (says how they run), `report`, …"""
     meaning: str
     parse: Callable[[str], Any] = str
-    """A function that converts the text to the value. It raises ValueError with the allowed values."""
+    """A function from the text to the value. It raises a ValueError that says which values are allowed."""
     elsewhere: str = ""
-    """The meaning of the variable for commands of other groups; empty if the meaning is the same."""
+    """The meaning for commands that accept the variable but not its group; empty if it is the same."""
 
 
 class _NoneOf(ValueError):
@@ -269,14 +269,14 @@ VARIABLES: dict[str, Variable] = {
 
 
 def named(groups: Collection[str]) -> dict[str, Variable]:
-    """Return the variables that `groups` names. A name is a group, such as `report`, or a variable."""
+    """Return the variables that `groups` lists, each by its own name or by its group, such as `report`."""
     own = {name: variable for name, variable in VARIABLES.items() if variable.group in groups}
     others = {name: VARIABLES[name] for name in groups if name in VARIABLES and name not in own}
     return own | {name: replace(each, meaning=each.elsewhere or each.meaning) for name, each in others.items()}
 
 
 def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
-    """Return the values of a command line's variables, by name. `groups` names the allowed variables.
+    """Return a dict from a command line's variables to their values. `groups` lists what is allowed.
 
     Raises:
         SpecError: a variable is unknown or not taken by this command, or a value is not allowed.

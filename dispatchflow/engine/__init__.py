@@ -1,1 +1,1 @@
-"""The steps of the work, such as a compile (actions): their keys, execution and results."""
+"""Actions, which are the steps of the work, such as a compile: their keys, execution and results."""

@@ -25,12 +25,12 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.workload import Workload
 
 CONFIGURATION_CHECK = 5
-"""The version of the check that the compiler applied the requested tuning.
+"""The version of the code that checks whether the compiler applied the requested tuning.
 
 Raise it when `configurations.parse` or `Dispatch.missed` changes."""
 
 PRINTING = 5
-"""The version of the facts recorded when IREE prints a user's module. Raise it when they change."""
+"""The version of the facts that printing a user's module records. Raise it when these facts change."""
 
 VERIFICATION = 8
 """The version of the verification. Raise it when the verification accepts other results than before."""
@@ -41,7 +41,9 @@ class Data:
     """The digests of a call's inputs and expected results."""
 
     digests: Mapping[str, tuple[Digest, ...]]
-    """The digest of each tensor, by the name of a set of tensors, such as `exact` (a recipe's inputs)."""
+    """A dict from the name of a set of tensors to the digests of these tensors.
+
+    For example, the set `exact` has the inputs that the recipe `exact` makes. A recipe is a way to make inputs."""
     arguments: tuple[str, ...]
     """The type of each operand in IREE's notation, such as `4x8xf32`; for a scalar, `=` and its value."""
     parameters: tuple[tuple[str, Digest], ...] = ()
@@ -49,7 +51,7 @@ class Data:
 
     @cached_property
     def measured(self) -> Data:
-        """The inputs that measurements use: those of the last recipe. A recipe is a way to make inputs."""
+        """This data with only the inputs for measurements: those of the last recipe (a way to make inputs)."""
         recipe, digests = list(self.digests.items())[-1]
         return replace(self, digests={recipe: digests})
 
@@ -59,7 +61,9 @@ class Data:
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
-        """Return the digest of each file that a call reads, by name: the inputs of `recipe`, and the weights."""
+        """Return a dict from the name of each file that a call reads to the file's digest.
+
+        The files are the inputs that `recipe` (a way to make inputs) makes, and the module's weights."""
         weights = {value.rpartition("=")[2]: digest for value, digest in self.parameters}
         return {f"{recipe}_{i}.bin": digest for i, digest in enumerate(self.digests[recipe])} | weights
 
@@ -68,7 +72,7 @@ class Data:
         return (*chain.from_iterable(self.digests.values()), *(digest for _, digest in self.parameters))
 
     def inputs(self, recipe: str) -> tuple[str, ...]:
-        """Return the values of a tool's option `--input=`, one for each operand."""
+        """Return the value of a tool's option `--input=` for each operand: a file of `recipe`, or a number."""
         return tuple(
             argument[1:] if argument.startswith("=") else f"{argument}=@{recipe}_{i}.bin"
             for i, argument in enumerate(self.arguments)
@@ -76,7 +80,7 @@ class Data:
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A function in some code, and the device on which the function is called."""
+    """A function in a compiled module or a library's program, and the device on which it is called."""
 
     code: Digest
     function: str
@@ -101,7 +105,7 @@ def _action(form: Form, *strings: str) -> Action:
 
 
 def single(kind: str, **ingredients: Any) -> Action:
-    """Return an action with these ingredients. For many similar actions, a shared `keys.Form` is faster."""
+    """Return an action with a key made of these ingredients. For many actions, a `keys.Form` is faster."""
     return _action(Form(kind, lambda: ingredients))
 
 
@@ -145,10 +149,10 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return the digest of the text that has a program's source locations, and the source's file name.
+    """Return the digest of a text with a program's source locations, and the name of the source file.
 
-    For an imported model, the text is the output `labelled` of the stage `emit`. For any other module of the user, it
-    is the user's file. For an operation, the result is None."""
+    The text of an imported model is the output `labelled` of the stage `emit`. The text of any other module of the user
+    is the user's file. The result for an operation is None."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name
@@ -165,7 +169,7 @@ def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
 
 
 _TIMES = 2
-"""The version of the computation of the sites' times. Raise it when the computation changes."""
+"""The version of the code that computes the times of sites. Raise it when this computation changes."""
 _SCRIPT = ("models/_reading.py", "models/_script.py")
 _SITES = tuple(f"models/{n}.py" for n in ("_tagger", "def_use", "kinds", "provenance", "site", "tagged", "work"))
 _PROVENANCE = (*_SCRIPT, *_SITES, "engine/provenance.py")
@@ -183,9 +187,9 @@ def inputs(operation: Operation) -> Action:
 def expectation(operation: Operation) -> Action:
     """Return the action that computes an operation's expected results for the inputs of each recipe.
 
-    A recipe is a way to make inputs. If its results must be bit-identical, it has one output, named after the recipe.
-    Otherwise it has two outputs, such as `random_reference` and `random_tolerance`. The output `unseen` has a line for
-    each kind of error that no recipe would reveal (`verification.power`)."""
+    A recipe is a way to make inputs. The action has one output, named after the recipe, for each recipe whose results
+    must be bit-identical. For any other recipe, it has two, such as `random_reference` and `random_tolerance`. One more
+    output, `unseen`, has a line for each kind of error that no recipe would reveal (`verification.power`)."""
     return _data_action("expected", operation)
 
 
@@ -249,7 +253,7 @@ def capture(
         operands: the inputs that one recipe (a way to make inputs) makes.
         flow: the digest of the output `flow` of the `provenance` action: the module after the compiler's phase `flow`.
         dispatches: the numbers of the captured dispatches.
-        sites: the number of each captured dispatch's site.
+        sites: the numbers of the sites that launch these dispatches, in the same order.
         execution: which execution of each site is captured, counted from 1. None means the last execution.
     """
     chosen = {"dispatches": dispatches, "sites": sites, "execution": execution}

@@ -23,10 +23,10 @@ from dispatchflow.tools import processes, sampling
 from dispatchflow.tools.outcome import Outcome
 
 LINKED = "linked"
-"""The kind of the action that builds a case with the system's linker."""
+"""The kind of the action that compiles a case and links its code with the system's linker."""
 _FREQUENCY_HZ = 2000
 _BLOCKS = 30
-"""The duration of the sampling, as a multiple of the duration of one benchmark process, `block_s`."""
+"""The sampling takes this many times as long as one benchmark process, which takes `block_s`."""
 _SAMPLES, _LIBRARIES = "perf.data", "libraries"
 _OUTPUT_BYTES = 1 << 30
 
@@ -39,7 +39,7 @@ class Annotation:
     same_code: bool | None
     """Whether the kernel has the same instructions in the case's own build; None if not compared."""
     why: str
-    """The number of compared instructions, or the reason why none were compared."""
+    """The number of compared instructions, as text; if none were compared, the reason."""
 
 
 def refusal(case: Case, device: Device) -> str | None:

@@ -1,4 +1,4 @@
-"""Call a compiled module or a library once."""
+"""Call the compiled module of a case, or the library that computes the case, such as numpy."""
 
 from __future__ import annotations
 
@@ -29,8 +29,12 @@ _SEARCHED = 100_000  # the number of characters of a tool's stderr that are sear
 Result = tuple[bool, str | None, dict[str, Digest], Facts]
 """The result of an action, which is one step of the work, such as a compile.
 
-Its parts are: whether the action succeeded; the reason if it failed; the digest of each output, by the output's name;
-and facts, which are other values to record."""
+It is a tuple with four parts:
+
+- whether the action succeeded;
+- why it failed; None if it succeeded;
+- a dict from the name of each output to the output's digest;
+- facts, which are other values to record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +51,10 @@ class ModuleCall:
     device: Device
 
     def again(self) -> ModuleCall | None:
-        """Return a second call, to check that the results of the first call are reproducible.
+        """Return a second call of the same module, to check that the results are the same in both calls.
 
-        On a CPU, new memory has other bytes in the second call than in the first. An element of a result that the
-        module never writes therefore differs. In a subclass whose calls are not repeated, this method returns None."""
+        On a CPU, the second call fills new memory with the byte 0xCD. An element of a result that the module never
+        writes therefore differs between the two calls. A subclass returns None here if its calls are not repeated."""
         return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
@@ -72,10 +76,10 @@ class ModuleCall:
         return ok, f"{reason}{self._given_instead(reason or '', data)}", outs, facts
 
     def _given_instead(self, reason: str, data: Data) -> str:
-        """Return a text that lists the available names most similar to a missing scope or weight.
+        """Return the end of an error message: the available scopes or weights most similar to a missing one.
 
-        `reason` says why a call failed; the caller adds the text to it. The available names are read from the files
-        with weights in `data`. The text is empty if the call did not fail because of a missing scope or weight."""
+        `reason` is the beginning of the message, which says why a call failed. `data` has the files with weights, which
+        contain the available scopes and weights. The text is empty if no scope or weight is missing."""
         tool = self.toolchain.tool(parameters.TOOL)
         if not data.parameters or not Path(tool).exists():
             return ""
@@ -85,7 +89,7 @@ class ModuleCall:
         return parameters.given_instead(reason, parameters.listed(listing))
 
     def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
-        """Return the type of each result, such as `4x8xf32`, by the result's index; or a failed result.
+        """Return a dict from the index of each result to its type, such as `4x8xf32`; or a failed result.
 
         The runtime prints sizes only if it writes no files. Therefore this method calls the module once more, without
         output files. Files in the format `.npy` would contain the sizes, but this format has no bf16 and no
@@ -97,10 +101,10 @@ class ModuleCall:
 
     @property
     def doubt_as_reference(self) -> str | None:
-        """The reason to mistrust the results if the same library also computed the expected results.
+        """The reason to mistrust a library's results if the same library computed the expected results.
 
-        It is None for compiled code. If the same compiled code also computed the expected results, the verdict is
-        `not compared`."""
+        It is None for compiled code. Compiled code is not compared with results that it computed itself: its verdict is
+        then `not compared`."""
         return None
 
     @property
@@ -191,9 +195,9 @@ def as_is(log: str, reason: str) -> str:
 
 
 def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
-    """Store what a tool wrote to stderr, and return its digest as the output `log`.
+    """Store what a tool wrote to stderr. Return a dict with one entry: from `log` to the text's digest.
 
-    Returns an empty dict if the tool wrote nothing to stderr."""
+    The dict is empty if the tool wrote nothing to stderr."""
     log = scratch / "stderr"
     return {"log": store.put_bytes(log.read_bytes())} if log.exists() and log.stat().st_size else {}
 

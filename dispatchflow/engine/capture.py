@@ -49,20 +49,22 @@ def of_case(
     limit_bytes: int = LIMIT_BYTES,
     recipe: str | None = None,
 ) -> Record | None:
-    """Call a case once, capture the operands and results of its sites, and return the record of this step.
+    """Call a case, capture the operands and results of its sites, and return the record of this step.
 
-    The case may have failed its verification. If the sites cannot be found, the returned record has the reason. Returns
-    None if the case did not compile, or if its inputs cannot be made.
+    A case that failed its verification can be captured too. If the sites cannot be found, the returned record has the
+    reason. Returns None if the case did not compile, or if its inputs cannot be made.
 
-    The output `3.in0` is the first operand of site 3, and `3.out1` is its second result. If elements of `3.out1` depend
-    on memory that the program never writes, the output `3.out1.undefined` has 1 for each of these elements. The facts
-    are the fields of `models.captured.Capture`.
+    The output `3.in0` is the first operand of site 3, and `3.out1` is its second result. If some elements of `3.out1`
+    depend on memory that the program never writes, there is also the output `3.out1.undefined`. It has a byte for each
+    element: 1 if the element depends on such memory, otherwise 0. The facts contain the fields of
+    `models.captured.Capture`.
 
     Args:
         executor: executes the steps.
         case: the case.
         sites: the numbers of the sites to capture; None for all.
-        execution: which execution of each site to capture, from 1; None for the last one.
+        execution: if a site is executed several times, the number of the execution to capture, from 1; None for the
+            last.
         limit_bytes: the largest total size of the operands and results.
         recipe: the name of the set of inputs with which the case is called; None for the first set.
     """
@@ -99,10 +101,10 @@ def of_case(
 
 
 def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program | None]:
-    """Find the sites of a case. Return the record of this step, and the program with the sites.
+    """Find the sites of a case. Return the record of this step, and the description of the sites.
 
-    Both are None if the case did not compile. If the sites cannot be found, the record has the reason, and the program
-    is None. If an output of the record is damaged, the sites are found once more."""
+    Both are None if the case did not compile. If the sites cannot be found, the record has the reason, and the
+    description is None. If the store's copy of an output is damaged, the sites are found once more."""
     for attempt in range(2):
         traced = provenance.of_case(executor, case)
         if traced is None or not traced.ok:
@@ -126,12 +128,12 @@ def capture_of(record: Record) -> Capture:
 def chosen_sites(
     program: Program, function: str, sites: Sequence[int] | None, case: str
 ) -> tuple[list[Site], list[Missing]]:
-    """Return the requested sites that a call of `function` can capture, and the reasons for the others.
+    """Return the requested sites that a call of `function` can capture, and why it cannot capture others.
 
     `sites` has the numbers of the requested sites. None means all sites of the program. `case` is the name of the case.
 
     Raises:
-        SpecError: `sites` has a number that no site has.
+        SpecError: a number in `sites` is not the number of a site.
     """
     launched = {site.number for site in program.called_by(function)}
     chosen, missing = [], []
@@ -154,9 +156,9 @@ class _Capturing:
     found: Artifacts
     data: Data
     objects: Mapping[str, Digest]
-    """The digest of each file to which the module refers, by the file's name."""
+    """A mapping from file name to digest, for the files to which the module refers."""
     sites: Mapping[int, int]
-    """The number of each captured site, by the number of the dispatch that the site launches."""
+    """A mapping from the number of a dispatch to the number of the captured site that launches it."""
     execution: int | None
     limit_bytes: int
 
@@ -217,10 +219,11 @@ class _Capturing:
             raise _Failed((ok, reason, outputs, facts))
 
     def _compiled(self, name: str, fill: int) -> Capturing:
-        """Compile a copy of the module that captures its sites, and write it to `NAME.vmfb`.
+        """Compile a copy of the module that also returns its sites' operands and results.
 
-        The copy fills each uninitialized tensor with `fill`, which is 0 or 1. If a value differs between the two fills,
-        it depends on memory that the program never writes. Returns a description of what the copy captures."""
+        The copy is written to `NAME.vmfb`. In the copy, each uninitialized tensor is filled with `fill`, which is 0 or
+        1. A value that differs between a copy with 0 and a copy with 1 depends on memory that the program never writes.
+        Returns a description of what the copy captures."""
         executor, toolchain = self.executor, self.executor.resolver.toolchain
         found = bindings.bindings_of(toolchain)
         function, numbers = self.case.operation.function, tuple(self.sites)
@@ -247,12 +250,13 @@ class _Capturing:
             raise _Failed(failed(what, outcome, self.scratch, {}, self.executor.store, self.executor.limits))
 
     def _called(self, name: str, made: Capturing, plain: Sequence[Path]) -> tuple[Capture, dict[str, bytes]]:
-        """Call the module that captures its sites. Return the capture, and each tensor's bytes by its name.
+        """Call `NAME.vmfb`, the module that captures. Return what it captured: a description, and the bytes.
 
-        `made` describes what the module captures. `plain` has the files with the results of the unchanged code.
+        The bytes are in a dict, by the name of the operand or result, such as `3.in0`. `made` describes what the module
+        captures. `plain` has the files with the results of the unchanged code.
 
         Raises:
-            _Failed: the call failed, its results differ from those in `plain`, or the tensors exceed the limit.
+            _Failed: the call failed, its results differ from those in `plain`, or the captured values exceed the limit.
         """
         place = self._place(name, {})
         (self.scratch / f"{name}.vmfb").rename(place.scratch / "module.vmfb")

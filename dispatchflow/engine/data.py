@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class DataResolver:
-    """Finds the inputs and expected results of workloads (operations and user's modules) in the records.
+    """Finds the inputs and expected results of operations and of user's modules in the store's records.
 
-    `again` is called with the record of a failed action. It returns the reason to try the action again, or None if the
-    failure still counts."""
+    `again` is a function that takes the record of a failed action. It returns why the action is to be tried again, or
+    None if it is not."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class DataResolver:
         self._environment, self._device_of, self._again = environment, device_of, again
         self.installed = installed
         self._known: dict[str | Workload, tuple[Data | None, Data | None]] | None = {} if frozen else None
-        """A cache of pairs (operands, data), by a module or an operation's shape name; None to cache nothing."""
+        """A cache of what `operands` and `data` return, by module or operation; None to cache nothing."""
         self._reprints: dict[Module, Action] = {}
 
     def of_snapshot(self, reader: Reader) -> DataResolver:
@@ -121,7 +121,8 @@ class DataResolver:
     def inputs_action(self, program: Workload) -> Action | None:
         """Return the action that makes the inputs of an operation or module.
 
-        Returns None for a user's module until the compiler has printed it, because its types are unknown until then."""
+        Returns None for a user's module that the compiler has not yet printed, because the inputs' types are unknown
+        until then."""
         if isinstance(program, Operation):
             return actions.inputs(program)
         assert isinstance(program, Module)
@@ -135,8 +136,8 @@ class DataResolver:
     def expected_action(self, program: Workload) -> Action | None:
         """Return the action that makes the expected results of an operation or module.
 
-        Returns None if the module's results are not compared with anything. Also returns None if the action depends on
-        the result of an earlier action that does not exist yet."""
+        Returns None if the module's results are not compared with anything. Also returns None if the action needs the
+        output of an earlier action, and this output does not exist yet."""
         if isinstance(program, Operation):
             return actions.expectation(program)
         assert isinstance(program, Module)
@@ -196,9 +197,11 @@ class DataResolver:
         return self.flags_like(program.against, program.meaning)
 
     def flags_like(self, target: Target, given: flags.Flags) -> tuple[str, ...]:
-        """Return the flags of `target`, followed by those flags in `given` that change results.
+        """Return the flags with which a module is compiled for `target` to compute expected results.
 
-        If both have a flag of the same name, only the one in `given` is returned."""
+        They are the flags of `target`, and the flags in `given` that the compile for `target` must have too: those that
+        change results, and `--compile-from=flow`. A flag in `given` replaces the flag of `target` that has the same
+        name."""
         own = target.resolved_flags(self._host, syntax_of(self._toolchain.version))
         return flags.behind(own, flags.of_meaning(given))
 
@@ -254,9 +257,9 @@ class DataResolver:
         return None
 
     def _demotion(self, program: Workload) -> str:
-        """Return a note that the case's flags change the module's f64 to f32; an empty text if they do not.
+        """Return the end of an error message: a note that the case's flags change the module's f64 to f32.
 
-        The caller adds the note to the reason for a failure."""
+        The text is empty if the flags do not."""
         if type(program) is not Module or self._written(program) == self.declaration(program):
             return ""
         return f"; the case's {flags.quoted(program.meaning)} makes f64 f32, also in the function's types"

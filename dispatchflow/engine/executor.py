@@ -50,8 +50,8 @@ class ActionExecutor:
     def make(self, action: Action, make: Callable[[Path], Result]) -> Record:
         """Return the record of `action`. If no valid record exists, call `make` and record its result.
 
-        `make` executes the action in the directory that it is called with. A recorded failure is not valid if
-        `Resolver.reason_to_retry` returns a reason to try the action again."""
+        `make` is a function that executes the action. It takes the directory in which to work. The record of a failure
+        is not valid if `Resolver.reason_to_retry` returns a reason to try the action again."""
         if (known := self._standing(action)) is not None:
             return known
         with self.store.lock(action.key):
@@ -102,12 +102,12 @@ class ActionExecutor:
             text: the module as MLIR text.
             flags: flags of the compiler.
             demanded: the configuration that the compiler must choose, as text; None if it may choose any.
-            missed: a function that gets the chosen configurations. If they are not the requested ones, it returns the
-                reason for a failure.
+            missed: a function that takes the chosen configurations. It returns an error message if they are not the
+                requested ones, otherwise None.
             files: files to which the flags refer.
-            objects: the digest of each file to which the module's text refers, by the file's name.
-            explain: a function that gets the compiler's log, and the reason for a failure that was found in the log.
-                It returns the reason to record.
+            objects: a mapping from file name to digest, for the files to which the module's text refers.
+            explain: a function that takes the compiler's log and an error message from this log. It returns the error
+                message to record, which may say more.
         """
 
         def make(scratch: Path) -> Result:

@@ -1,4 +1,4 @@
-"""Write each dispatch of a compiled case as its own module."""
+"""Write each dispatch of a compiled case as a separate MLIR module."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SOURCES = tuple(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_
 
 
 def of_flow(executor: StageExecutor, flow: Digest) -> Record:
-    """Write each dispatch of a program as its own module, and return the record of this step.
+    """Write each dispatch of a program as a separate module, and return the record of this step.
 
-    `flow` is the digest of the program after the compiler's phase `flow`; `provenance.of_case` stores this form of the
-    program. The outputs of the record:
+    Equal dispatches share a module. `flow` is the digest of the program after the compiler's phase `flow`;
+    `provenance.of_case` stores this form of the program. The outputs of the record:
 
     - `0.mlir`, `1.mlir`, …: the modules.
-    - `0.plain.mlir`, …: for each module with the lowering configuration of a tuning, the module without it (see
+    - `0.plain.mlir`, …: the modules to which a tuning added lowering configurations, without these configurations (see
       `plain`).
     - `extracted`: a `models.extraction.Extracted` as JSON.
 
@@ -56,15 +56,15 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
 
 
 def plain(module: int) -> str:
-    """Return the name of the output that is an extracted module without a tuning's configuration.
+    """Return the name of the output with a copy of an extracted module without a tuning's configurations.
 
-    `module` is the number of the module. This output can be compiled for another backend. A lowering configuration
-    suits only one backend."""
+    `module` is the number of the module. The copy can be compiled for any backend, but a lowering configuration suits
+    only one."""
     return f"{module}.plain.mlir"
 
 
 def action(flow: Digest, toolchain: Digest) -> Action:
-    """Return the action that writes each dispatch of a program as its own module.
+    """Return the action that writes each dispatch of a program as a separate module.
 
     Args:
         flow: the digest of the program after the compiler's phase `flow`.

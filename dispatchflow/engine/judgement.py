@@ -20,14 +20,14 @@ def doubted(found: Difference, why: str, first: Result, second: Result) -> Resul
     """Return the result of a verification whose two calls gave different results.
 
     The verification fails if one of the calls gave wrong results. It also fails if `found.steady` is true, because the
-    results then depend on memory that was never written. Otherwise the verification passes with the verdict
-    `mistrusted`, or with `not compared` if no results are expected.
+    results then depend on memory that was never written. Otherwise the verification passes. Its verdict is
+    `mistrusted`, or `not compared` if there are no expected results.
 
     Args:
         found: the difference between the results of the two calls.
-        why: the difference in words.
-        first: the result that `judged` returns for the first call.
-        second: the result that `judged` returns for the second call.
+        why: a text that describes this difference.
+        first: what `judged` returned for the first call.
+        second: what `judged` returned for the second call.
     """
     ok, reason, outputs, facts = second if first[0] else first
     if not ok:

@@ -15,10 +15,10 @@ _RECOMPILES = ("phases", "passes", phases.SOURCES, *phases.OUTPUTS, annotate.LIN
 
 
 def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
-    """Return the keys of the records that commands, not stages, made from the outputs of stages.
+    """Return the keys of the records that commands made from the outputs of stages.
 
-    Such a record is about a capture, an extraction, the compile of an extracted module, or the second compile of a case
-    (see `recompile`). A record is left out if this version of dispatchflow would not reuse it.
+    They are the records of captures, of extractions, of compiles of extracted modules, and of second compiles of a case
+    (see `recompile`). Records that this version of dispatchflow would not reuse are left out.
 
     Args:
         held: the store's records.

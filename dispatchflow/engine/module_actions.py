@@ -17,7 +17,7 @@ def reprint(module: Module, toolchain: Digest, importer: str | None = None) -> A
     """Return the `emit` action of a user's module: the compiler parses the file and prints it.
 
     The printed text has no comments, value names or source locations. For an imported model, `importer` is the version
-    of the package that imports it. The action then has a second output, `labelled`, which has the names from the
+    of the package that imports it. The action of such a model has a second output, `labelled`, with the names from the
     model's source."""
     objects = tuple((path, file.digest) for path, file in module.objects)
     more: dict[str, Any] = {}
@@ -59,7 +59,7 @@ def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
 def expected_files(module: Module, results: Sequence[str]) -> Action:
     """Return the action that reads a module's expected results from the user's files and values.
 
-    The outputs `0`, `1`, … are the results. The output `types` has a line with the type of each result."""
+    The outputs `0`, `1`, … are the results. The output `types` lists the type of each result, one in a line."""
     files = tuple(item if isinstance(item, str) else item.identity for item in module.expected)
     return single(
         "expected", files=files, results=tuple(results), source=sources("verification/module_data.py", "mlir/types.py")
@@ -67,18 +67,18 @@ def expected_files(module: Module, results: Sequence[str]) -> Action:
 
 
 def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
-    """Return the action that computes a module's expected results with its code for another target.
+    """Return the action that computes a module's expected results with its code for the reference target.
 
-    `call` is the call of this code. The outputs `0`, `1`, … are the results. The output `types` has a line with the
-    type of each result."""
+    `call` is the call of this code. The outputs `0`, `1`, … are the results. The output `types` lists the type of each
+    result, one in a line."""
     return called("expected", call, operands, results=tuple(results), types=True, protocol=VERIFICATION)
 
 
 def expected_from_library(module: Module, version: str, operands: Data, results: Sequence[str]) -> Action:
     """Return the action that computes a model's expected results with a library.
 
-    `version` is the library's version. The outputs `0`, `1`, … are the results. The output `types` has a line with the
-    type of each result."""
+    `version` is the library's version. The outputs `0`, `1`, … are the results. The output `types` lists the type of
+    each result, one in a line."""
     return single(
         "expected",
         library=module.against_library,

@@ -30,7 +30,7 @@ _LISTING = "listing"
 def stored(
     program: Module, action: Action, scratch: Path, store: Store, toolchain: Toolchain, limits: Limits
 ) -> dict[str, Digest]:
-    """Copy the files with a module's weights into the store; return the digest of each file by its name.
+    """Copy the files with a module's weights into the store; return a dict from file name to digest.
 
     Args:
         program: the module.
@@ -42,7 +42,7 @@ def stored(
         limits: the time and memory limits of this tool.
 
     Raises:
-        ToolError: a file is in another format, two files of a scope have the same weight, or a weight has another size
+        ToolError: the tool cannot read a file, two files of a scope have the same weight, or a weight has another size
             or element type than in the module.
         OSError: a file cannot be read, or has changed since the plan was made.
     """
@@ -82,7 +82,7 @@ def _check(program: Module, printed: Path, scratch: Path, toolchain: Toolchain, 
 
 
 def _types(program: Module, scratch: Path) -> dict[tuple[str, str], str]:
-    """Return the element type of each weight in the `.safetensors` files, by the weight's (scope, key).
+    """Return a dict from (scope, key) to element type, for the weights in the `.safetensors` files.
 
     Weights in files of another format, and weights of an unknown type, are left out."""
     found: dict[tuple[str, str], str] = {}

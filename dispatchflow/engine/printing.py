@@ -25,14 +25,17 @@ from dispatchflow.tools.toolchain import printer_of
 _IMPORTER = Path(__file__).parent.parent / "models" / "_import_onnx.py"
 _RUNNER = Path(__file__).parent.parent / "libraries" / "_onnxruntime.py"
 LABELLED = "labelled"
-"""The name of the output with an imported model whose locations are the names in the model's source."""
+"""The name of an output with an imported model.
+
+In this output, the location of each operation is the operation's name in the model's source."""
 
 
 def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
     """Print a module with the compiler, and return the result of this step.
 
-    The output `module` is the printed text. The facts have the types of the module's functions. A model has a further
-    output, `labelled`: its operations with the names from the model's source, without large constants."""
+    The output `module` is the printed text. The facts have the types of the module's functions. A model has one more
+    output, `labelled`, in which each operation has its name from the model's source, and large constants are left out.
+    """
     from dispatchflow.verification import module_data
 
     store, toolchain = executor.store, executor.resolver.toolchain
@@ -65,9 +68,10 @@ def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
 
 
 def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str) -> Result | None:
-    """Import a model into the file `to`, and with the names from its source into `labelled.mlir`.
+    """Import a model, and write it to the file `to` and to the file `labelled.mlir`.
 
-    Returns None if the import succeeds. Otherwise returns the failed result."""
+    In `labelled.mlir`, each operation has its name from the model's source. Returns None if the import succeeds.
+    Otherwise returns the failed result."""
     model = _placed(program, scratch)
     argv = (
         sys.executable,
@@ -123,10 +127,10 @@ def expected(executor: ActionExecutor, program: Module, scratch: Path, results: 
 
 
 def explainer(executor: ActionExecutor, record: Record) -> Callable[[str, str], str]:
-    """Return a function that names the node of a model at which its compile failed.
+    """Return a function that adds the node of a model to the reason why the model's compile failed.
 
-    The function takes the compiler's log and the reason for the failure. It adds the node to the reason, and returns
-    the reason unchanged if the node is unknown. `record` is the record of the step that printed the module."""
+    The function takes the compiler's log and the reason, and returns the longer reason. If it cannot tell at which node
+    the compile failed, it returns the reason unchanged. `record` is the record of the step that printed the module."""
 
     def explained(log: str, reason: str) -> str:
         if LABELLED not in record.outputs:

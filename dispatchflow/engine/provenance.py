@@ -52,7 +52,7 @@ class _Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Labels:
-    """The digest of a text whose locations lead to the user's source, and the source's file name."""
+    """The file name of the user's source, and the digest of a text whose locations lead to this source."""
 
     digest: Digest
     title: str

@@ -25,9 +25,9 @@ VERSION = 1
 """The version of the outputs of a case's second compile. Raise it when these outputs change."""
 
 _STREAM_BYTES = 1 << 42
-"""The largest size of the text that the compiler prints. No real compile reaches this limit.
+"""The largest size of the text that the compiler may print. No real compile reaches this limit.
 
-It must be high, because the compiler may print the module after each pass."""
+The limit is high because the compiler may print the module after each pass."""
 
 _CODE = "module.vmfb"
 _OTHER_CODE = "this compile gave other code than the case's own, so what is shown is not about the case's code"
@@ -35,11 +35,11 @@ _OTHER_CODE = "this compile gave other code than the case's own, so what is show
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The input of a case's second compile, and the key and code digest of its first, usual compile."""
+    """The input of a case's second compile, and the key and code digest of the first compile."""
 
     text: bytes
     objects: dict[str, Digest]
-    """The digest of each file to which the text refers, by the file's name."""
+    """A dict from file name to digest, for the files to which the text refers."""
     compile: Key
     code: Digest | None
     """The code digest of the first compile; None if that compile wrote no code."""
@@ -82,8 +82,8 @@ class Recompile:
     def record(self, kind: str, flags: Sequence[str], take: Callable[[Path], dict[str, Digest]]) -> Record:
         """Compile the case with the additional `flags`, and return the record of this compile.
 
-        `kind` is the kind of action that is recorded, such as `phases`. `take` is a function that stores files from the
-        compiler's working directory, and returns the digest of each by the output's name."""
+        `kind` is the kind of action that is recorded, such as `phases`. `take` is a function that stores the outputs:
+        it takes the compiler's working directory, and returns a dict from the name of each output to its digest."""
 
         def make(scratch: Path) -> Result:
             outcome = self.run(scratch, flags)

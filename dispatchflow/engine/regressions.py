@@ -1,4 +1,4 @@
-"""Find regressions: failures of a stage that passed with another toolchain, according to the store."""
+"""Find regressions. A regression is a stage that fails now, but has passed with another toolchain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dispatchflow.store.entries import Tables
 
 _SAME = ("module", "flags", "requested")
-"""The inputs of a compile by which the same compile with another toolchain is found."""
+"""Two compiles with different toolchains are compared if these ingredients of their keys are equal."""
 
 
 class Regressions:
@@ -60,11 +60,11 @@ class Regressions:
                 yield from self._verified(ingredients | {"code": code}, version)
 
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
-        """Yield a version for each recorded verification that passed, with any runtime.
+        """Yield a version for each recorded verification of some code that passed, whichever runtime made it.
 
-        `ingredients` are the parts of the verification's key, without the runtime. The method yields `version`, which
-        is the version of the toolchain that compiled the code. If `version` is None, the method yields the version of
-        the runtime that verified the code."""
+        `ingredients` are the parts of the verification's key, without the runtime. The yielded version is `version`,
+        the version of the toolchain that compiled the code. If `version` is None, it is the version of the runtime that
+        verified the code."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:

@@ -37,7 +37,7 @@ class Difference:
     """The results that differ between two calls of a module with the same operands."""
 
     verdicts: Mapping[int, Verdict]
-    """A verdict for each result that differs, by the result's index.
+    """A mapping from result index to verdict, for the results that differ.
 
     The verdict has the number of elements that differ, and the first of them."""
     steady: bool

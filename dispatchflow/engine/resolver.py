@@ -1,6 +1,6 @@
-"""Find the state of each case in the records, such as which stages are done.
+"""Determine the state of each case, such as which stages are done, from the store's records.
 
-The state is found again after the first stages ran: keys of later stages contain a digest of the compiled code."""
+The state is determined again after the first stages ran: keys of later stages contain a digest of the compiled code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Resolver:
-    """Finds the states of cases in the records. Each invocation of dispatchflow has one resolver."""
+    """Determines the states of cases. Each invocation of dispatchflow has one resolver."""
 
     def __init__(
         self,
@@ -67,11 +67,11 @@ class Resolver:
         self._now, self._run = now, run
         self.reuse = Reuse(records.remembered, toolchain.runtime_digest, machine)
         self.measured_elsewhere: set[Key] = set()
-        """The keys of measurements that another invocation made while this one waited. They are not repeated."""
+        """The keys of measurements that another invocation made during this one, so that this one reuses them."""
         self.unjudged: dict[Case, CaseState] = {}
-        """Cases whose measurement is by another runtime, while too few controls compare the two runtimes."""
+        """Cases measured by another runtime whose comparison with the present runtime is incomplete."""
         self.asked_to_measure: Collection[Case] = ()
-        """The cases that this invocation is asked to measure, if they need a measurement."""
+        """The cases that the user selected for measurement; those with a valid measurement are not measured."""
         self.asked_for_sites: Collection[Case] = ()
         """The cases whose sites are requested. Only these cases have a state of stage `sites`."""
         self._regressions = Regressions(records, toolchain.digest)
@@ -130,7 +130,7 @@ class Resolver:
         return found
 
     def call_code(self, case: Case) -> Digest:
-        """Return a digest of a case's library and program, which takes the place of the code's digest."""
+        """Return a digest of a case's library and program. It is used where other cases have a digest of code."""
         program = case.library_program
         assert case.library is not None and program is not None
         return providers.code(program.digest, case.library, self.installed(case))
@@ -140,7 +140,7 @@ class Resolver:
         return self.syntax.packs(case.target.backend)
 
     def rotation(self, case: Case) -> Rotation | None:
-        """Return which inputs of a case are copied for `cache=cold`; None if none is, or if still unknown."""
+        """Return which inputs of a case are copied for `cache=cold`; None if no input is, or if not known yet."""
         return None if case.cache == HOT else rotations.of(case.operation, self.supplies, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: StageState) -> StageState:

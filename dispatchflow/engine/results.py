@@ -15,7 +15,7 @@ from dispatchflow.verification.call_result import CallResult
 
 
 def of_case(executor: StageExecutor, case: Case, device: Device) -> tuple[str, list[CallResult]]:
-    """Call a case once; return the name of the recipe that made the inputs, and the results.
+    """Call a case once; return the name of the set of inputs that was used, and the results.
 
     The inputs are those that measurements use. The case is compiled first if necessary. The call is not recorded.
 

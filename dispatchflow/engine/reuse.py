@@ -28,7 +28,7 @@ class Reuse:
         self._judgements.clear()
 
     def judged(self, taken: Measurement, device: Device) -> Judgement | None:
-        """Return the recorded comparison of the runtime that made a measurement with the present runtime.
+        """Return the recorded comparison between the present runtime and the runtime that made a measurement.
 
         Returns None if the two runtimes were not compared on this device."""
         place = (str(taken.runtime), device.uri)

@@ -13,7 +13,7 @@ from dispatchflow.workload import Workload
 
 
 def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Rotation | None:
-    """Return which inputs of a case with `cache=cold` are copied, and how often.
+    """Return which inputs of a case with `cache=cold` are copied, and how many copies are made.
 
     `cache_bytes` is the size of the last-level cache. Returns None if no input can be copied, or if the inputs of a
     user's module do not exist yet."""

@@ -15,10 +15,10 @@ class Settings:
     protocol: Protocol
     verify: str = "on"
     remeasure: str | int | None = None
-    """Which measurements to repeat: `yes` (all), `noisy`, or a number of days (those that are older)."""
+    """Which measurements to repeat: `yes` for all, `noisy`, or a number of days for those that are older."""
     retry: bool = False
     noisy: float | None = None
-    """The uncertainty above which a row is noisy: half the width of the median's interval / the median.
+    """A row is noisy if its uncertainty is above this number. None means the value in the spec's sweep.
 
-    None means the value in the spec's sweep."""
+    The uncertainty is half the width of the median's interval, divided by the median."""
     limits: Limits = field(default_factory=Limits)

@@ -30,13 +30,13 @@ class Operands:
     """The captured operands and results of a site."""
 
     arguments: tuple[tuple[str, Digest], ...]
-    """The operands: the type or value of each, and the digest of its bytes.
+    """A pair for each operand: its type or value, and the digest of its bytes.
 
     The type of a tensor is spelled `4x8xf32`. A scalar is given by its value, such as `=5`."""
     results: tuple[tuple[str, Digest], ...]
-    """The type of each captured result, and the digest of its bytes."""
+    """A pair for each captured result: its type, and the digest of its bytes."""
     undefined: Mapping[int, Digest]
-    """The digest of the mask of each result that has undefined elements, by the result's index.
+    """A mapping from result index to the digest of a mask, for the results with undefined elements.
 
     The mask has a byte for each element: 1 if the element depends on memory that the program never wrote."""
 
@@ -55,7 +55,7 @@ def of_site(executor: StageExecutor, site: int, operands: Operands, compiled: Re
         executor: executes the actions.
         site: the number of the site.
         operands: the site's captured operands and results.
-        compiled: the record of the compile of the site's module for the target that is the reference.
+        compiled: the record of the compile that made the reference: it compiled the site's module for another target.
         device: the device of the reference.
 
     Raises:
@@ -112,7 +112,9 @@ def _compared(place: ModuleCall, operands: Operands, data: Data) -> Result:
 
 
 def without(content: bytes, mask: Sequence[int] | bytes) -> bytes:
-    """Return a tensor's bytes, with 0 for each element whose byte in `mask` is 1."""
+    """Return a copy of a tensor's bytes in which the masked elements are 0.
+
+    `mask` has a byte for each element of the tensor: 1 if the element is masked."""
     import numpy as np
 
     array = np.frombuffer(content, np.uint8).reshape(len(mask), -1).copy()

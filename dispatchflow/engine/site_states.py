@@ -38,7 +38,7 @@ def state(resolver: Resolver, chain: CaseState, run: str) -> StageState:
 
     `chain` has the states of the case's other stages, and `run` is the name of the present run. If this run measured
     the case, it must measure the sites too, even if older times are recorded. If the times of the sites cannot be
-    measured, the field `doubt` says why."""
+    measured, the field `doubt` of the returned state says why."""
     case, compiled = chain.case, chain["compile"]
     if case.library is not None:
         return StageState(SITES, "off", _unknown(case))

@@ -60,13 +60,13 @@ def _imported(name: str) -> list[str]:
 
 
 def versions() -> dict[str, str | None]:
-    """Return the versions of the packages that make the inputs of every case, by the package's name."""
+    """Return a dict from package name to version, for the packages that make the inputs of every case."""
     return {name: _version(name) for name in ("ml_dtypes", "numpy")}
 
 
 @cache
 def versions_of(module: str) -> dict[str, str | None]:
-    """Return the versions of the packages that an operation's files import, by the package's name.
+    """Return a dict from package name to version, for the packages that an operation's files import.
 
     `module` is the name of the operation's Python module."""
     names = set(versions())
@@ -76,7 +76,7 @@ def versions_of(module: str) -> dict[str, str | None]:
 
 
 def _others(text: str) -> set[str]:
-    """Return the top-level packages that a text imports: `a` for `from a.b import c`."""
+    """Return the top-level packages that a Python text imports: `a` for `from a.b import c`."""
     modules = [name for first, others in _OTHERS.findall(text) for name in (first or others).split(",")]
     return {re.split(r"\W", name.strip())[0] for name in modules} - {""}
 

@@ -35,7 +35,9 @@ _ATTEMPTS = 3
 
 
 class Artifacts(NamedTuple):
-    """The code digest of a call, its files (digests by name), and its inputs and expected results."""
+    """The digest of a case's code, and what its call reads: files, inputs and expected results.
+
+    `files` maps the name of each file to the file's digest."""
 
     code: Digest
     files: dict[str, Digest]
@@ -43,7 +45,7 @@ class Artifacts(NamedTuple):
 
 
 class Reprinted(NamedTuple):
-    """A module as the compiler printed it: its text, the files to which the text refers, and the record."""
+    """A module as the compiler printed it: its text, the files that the text names, and the step's record."""
 
     text: bytes
     objects: dict[str, Digest]
@@ -79,7 +81,7 @@ class StageExecutor(ActionExecutor):
         return self.make(self.resolver.supplies.reprint(program), partial(printing.printed, self, program))
 
     def compile(self, case: Case) -> Record | None:
-        """Compile a case and return the record; None if its module cannot be read or has no such function."""
+        """Compile a case. Return the record; None if its module cannot be read or its function is missing."""
         resolver, dispatch = self.resolver, case.dispatch
         if isinstance(case.operation, Module):
             if (printed := self.printed(case.operation)) is None:
@@ -110,7 +112,7 @@ class StageExecutor(ActionExecutor):
         raise self._too_damaged()
 
     def inputs(self, program: Workload) -> Record | None:
-        """Make the inputs of an operation or module; return the record, or None if the types are unknown."""
+        """Make the inputs of an operation or module. Return the record; None if the inputs' types are unknown."""
         action = self.resolver.supplies.inputs_action(program)
         if action is None and isinstance(program, Module) and self.printed(program) is not None:
             # No stage of a library's case prints the module, but the types are in the printed module.
@@ -132,7 +134,7 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make) if action else None
 
     def expected(self, program: Workload) -> Record | None:
-        """Compute the expected results; return their record, or None if none are needed or a step failed."""
+        """Compute the expected results. Return their record; None if not needed, or if an earlier step failed."""
         if not program.compared:
             return None
         if isinstance(program, Module):
@@ -196,7 +198,7 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make)
 
     def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
-        """Make a case's code; return its digest and the digests of a call's files, or None after a failure."""
+        """Make a case's code. Return its digest, and a dict from file name to digest; or None if that fails."""
         if (program := case.library_program) is not None:
             emitted = self.emit(case)
             return (self.resolver.call_code(case), program.files(emitted.outputs)) if emitted.ok else None

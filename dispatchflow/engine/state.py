@@ -1,4 +1,4 @@
-"""Define the state of a case: whether each stage is done, the reason, and the stage's action."""
+"""Define the state of a case: for each stage, whether it is done, the reason, and its action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Call a case a few times with the instrumented runtime, and capture a trace of the calls."""
+"""Call a case a few times with IREE's Tracy runtime, and capture a trace of the calls.
+
+The Tracy runtime is a build of IREE's runtime that is instrumented for the profiler Tracy."""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from dispatchflow.tools import processes, tracing
 from dispatchflow.tools.tracing import Traced
 
 CALLS = 20
-"""The number of traced calls. It is small, because a trace has a timed section for each workgroup."""
+"""The number of calls in a trace. It is small, because the trace records the time of every workgroup."""
 
 
 @contextmanager
@@ -27,9 +29,9 @@ def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Trac
     The trace's file is removed when the context ends.
 
     Raises:
-        SpecError: a library computes the case.
-        ToolError: there is no Tracy runtime or no device, the case's results are wrong, the case cannot be called, or
-            the capture fails.
+        SpecError: a library such as numpy computes the case, not IREE.
+        ToolError: this IREE has no Tracy runtime, the case has no device, its code or its inputs could not be made, its
+            results are wrong (with `verify=on`), or the capture fails.
     """
     site_states.refuse_library(case)
     runtime = tracing.runtime_beside(executor.resolver.toolchain.runtime)  # raises before anything is compiled
@@ -61,7 +63,8 @@ def verified(executor: StageExecutor, case: Case, device: Device) -> Artifacts:
     With `verify=off`, the case is not verified.
 
     Raises:
-        ToolError: there is no device, the case cannot be called, or its results are wrong (with `verify=on`).
+        ToolError: there is no device, the case's code or inputs could not be made, or its results are wrong (with
+            `verify=on`).
     """
     if device.absent is not None:
         raise ToolError(f"{case.name} cannot be run", {"found": device.absent})

@@ -1,10 +1,8 @@
-"""Choose which verdict counts for a case's code: the first runtime's or the present runtime's.
+"""Choose whose verdict counts for the code of a case: the first runtime's or the present runtime's.
 
-The first runtime is the IREE runtime that verified the code first. If its verification passed, the code counts as
-verified for all runtimes.
-
-The present runtime verifies the code again in three cases: the first verification failed, the code is measured now, or
-one of the two runtimes computes wrong results.
+The first runtime is the IREE runtime that verified the code first. If its verification passed, a later runtime does not
+repeat it, unless the later runtime is about to measure the code, or one of the two runtimes is known to compute wrong
+results. If the first verification failed, a later runtime verifies the code again.
 
 The cache key of the first verification does not contain the runtime. The keys of later verifications do."""
 
@@ -36,7 +34,7 @@ def standing(
             the state's reason if the action was never executed.
         verification: a function that returns the action of the first verification. If called with `runtime=`, it
             returns the action that verifies with this runtime.
-        runtime: the digest of the present runtime; None for a library's call.
+        runtime: the digest of the present runtime; None if a library such as numpy computes the case.
     """
     first = step(verification(), _NEVER)
     if first.record is None or runtime is None or first.record.runtime == runtime:
@@ -51,10 +49,10 @@ def standing(
 
 
 def again(verified: StageState, why: str | None) -> StageState:
-    """Return `verified`, in the state `missing` if the present runtime must repeat the verification.
+    """Return `verified`, with the state `missing` if the present runtime must repeat the verification.
 
-    `verified` is the state of a verification by another runtime. `why` is the reason to repeat the verification, or
-    None if there is no such reason. A verification that did not pass is returned unchanged."""
+    `verified` is the state of a verification by another runtime. It is returned unchanged if that verification did not
+    pass, or if `why`, the reason to repeat it, is None."""
     if why is None or verified.state != "made":
         return verified
     return msgspec.structs.replace(verified, state="missing", why=why, action=verified.own)

@@ -30,9 +30,9 @@ def verify_module(
 ) -> Result:
     """Call a function of a user's module twice, and compare each result with the expected result.
 
-    `results` are the declared types of the results. `is_reference` is true if this code or library also computed the
-    expected results. The comparison then proves little: compiled code gets the verdict `not compared`, and a library
-    that passes gets `mistrusted`."""
+    `results` are the declared types of the results. `is_reference` is true if the expected results were computed by the
+    very code or library that is now compared with them. Then the comparison proves little: compiled code gets the
+    verdict `not compared`, and a library that passes gets `mistrusted`."""
     own = place.doubt_as_reference if is_reference else None
     is_reference = is_reference and own is None
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
@@ -70,9 +70,9 @@ def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence
 
 
 def put_types(store: Store, types: Sequence[str]) -> dict[str, Digest]:
-    """Store the types of a call's results as one object, and return its digest under the name `types`.
+    """Store the types of a call's results in one text. Return a dict from `types` to the text's digest.
 
-    The object is a text with one line for each result. The line of an unknown type is empty."""
+    The text has one line for each result. The line of an unknown type is empty."""
     return {"types": store.put_bytes("".join(f"{type}\n" for type in types).encode())}
 
 

@@ -1,4 +1,6 @@
-"""Parse the JSON that a benchmark process prints (Google Benchmark's format) into a `Block` of times."""
+"""Parse the JSON that a benchmark process prints, in Google Benchmark's format, into a `Block`.
+
+A block has the times of one benchmark process."""
 
 from __future__ import annotations
 
@@ -19,10 +21,10 @@ class Block:
     ns: float
     """Mean wall time of one call in ns, including the submission of the call to the device."""
     dispatches: Mapping[str, float]
-    """Name of each dispatch → its time in one call in ns, summed over its executions in the call.
+    """A mapping from the name of each dispatch to its time in one call, in ns.
 
-    The mapping is empty if IREE's runtime does not report the times of dispatches (before 3.13, and on some devices).
-    """
+    If a call executes a dispatch several times, its time is the sum. The mapping is empty if IREE's runtime does not
+    report the times of dispatches (before 3.13, and on some devices)."""
     iterations: int
     """The number of calls that were timed."""
     waited: float | None = None
@@ -37,7 +39,7 @@ class Block:
 
 
 _LEAST = 0.5
-"""The smallest fraction of the requested block time that the calls may take."""
+"""A block is too short if its calls took less than this fraction of the requested time."""
 
 
 def too_short(block: Block, block_s: float) -> bool:
@@ -48,11 +50,11 @@ def too_short(block: Block, block_s: float) -> bool:
 
 
 def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
-    """Raise an error if the times in a block contradict the wall time of its process.
+    """Raise an error if the times in a block cannot be right.
 
     Args:
         block: the block to check.
-        wall_s: wall time of the process in s, measured by its parent.
+        wall_s: wall time in s of the benchmark process, measured by its parent process.
         block_s: the requested time of all calls together, in s.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Build the command lines of IREE's tools, which are executed, shown, and written to repro.sh."""
+"""Build command lines for IREE's tools. They are executed, shown to the user, and written to repro.sh."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from dispatchflow.workload import ENTRY
 ALLOWED_ENVIRONMENT = ("LD_LIBRARY_PATH",)
 """The variables of the user's environment that every tool gets; the compiler gets only these.
 
-The compiler reads more than a dozen other variables. These could change its output, but are not in the cache key."""
+The compiler would read more than a dozen other variables. It does not get them, because they could change its output,
+but are not in the cache key."""
 
 DEVICE_ENVIRONMENT = (
     "VK_DRIVER_FILES",
@@ -32,7 +33,7 @@ COMPILING = {"TMPDIR": "."}
 temporary files to a shell without quotes; names of files in `.` need no quotes."""
 
 CONFIGURATIONS = "cfg"
-"""The directory for the dump of lowering configurations, in the compiler's working directory."""
+"""The directory for dumped lowering configurations, inside the compiler's working directory."""
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
@@ -53,12 +54,12 @@ def libraries(variables: Mapping[str, str]) -> dict[str, str]:
     """Return `LD_LIBRARY_PATH` with its value, or an empty dict if the variable is not set.
 
     The variable decides which shared libraries a GPU's driver or numpy loads. Therefore cache keys contain the variable
-    for such devices. IREE's CPU device does not depend on the variable."""
+    if a GPU or numpy runs the case. IREE's CPU device does not depend on the variable."""
     return {name: value for name, value in variables.items() if name == "LD_LIBRARY_PATH" and value}
 
 
 def choice(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return those of the user's `variables` that choose the Vulkan driver or the GPU."""
+    """Return the variables of the user's environment that choose the Vulkan driver or the GPU."""
     return {name: variables[name] for name in DEVICE_ENVIRONMENT if name in variables}
 
 
@@ -66,10 +67,10 @@ _NO_FILE_NAME = re.compile(rb'@(?:"[^"\n]*/[^"\n]*"|"[^"\n]{150,}"|[\w.$-]{150,}
 
 
 def dump_of(text: bytes) -> str:
-    """Return the argument `dump` of `compile_argv` for the module `text`: a directory, or `-` for stdout.
+    """Return where the compiler dumps lowering configurations: a directory, or `-` for stdout.
 
-    The compiler names the dumped files after functions. Therefore the result is `-` if a function's name contains a `/`
-    or is too long for a file name."""
+    The compiler names the dumped files after functions. Therefore the result is `-` if the name of a function in
+    `text`, the module, contains a `/` or is too long for a file name."""
     return "-" if _NO_FILE_NAME.search(text) else CONFIGURATIONS
 
 
@@ -78,8 +79,8 @@ def compile_argv(
 ) -> tuple[str, ...]:
     """Return a command line of the compiler that reads the module from stdin.
 
-    The compiler also dumps lowering configurations into the directory `dump`, or to stdout if `dump` is `-`. Every
-    compile has this dump, because on some backends the dump changes the bytes of the vmfb."""
+    The compiler also dumps lowering configurations into the directory `dump`, or to stdout if `dump` is `-`. This dump
+    is never turned off, because on some backends it changes the bytes of the vmfb."""
     return (compiler, "-", *flags, f"--iree-hal-dump-executable-configurations-to={dump}", "-o", output)
 
 
@@ -125,9 +126,9 @@ def _local(device: Sequence[str]) -> bool:
 
 
 def _allocator(device: Sequence[str], kind: str) -> tuple[str, ...]:
-    """Return the option that wraps a CPU device's allocator in another one; empty for other devices.
+    """Return the option that puts an allocator of the given kind around a CPU device's own allocator.
 
-    Vulkan's allocator cannot be wrapped (IREE 3.13)."""
+    The result is empty for other devices: Vulkan's allocator, for example, cannot be wrapped (IREE 3.13)."""
     return (f"--device_allocator={kind}",) if _local(device) else ()
 
 
@@ -252,7 +253,7 @@ def profiled_benchmark_argv(
 
 
 def recorded_argv(run: Sequence[str], recording: str = "load.ireereplay") -> tuple[str, ...]:
-    """Return the command line `run` (from `run_argv`), with a flag to record the module's load and call."""
+    """Return `run`, a command line from `run_argv`, with a flag to record the module's load and call."""
     return (*run, f"--device_replay_output={recording}")
 
 

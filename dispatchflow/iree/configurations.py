@@ -53,7 +53,7 @@ class AppliedExecutable:
     translation: str = ""
     """The `translation_info` without the pipeline: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`."""
     inner: tuple[str, ...] = ()
-    """Configurations for the ops into which an op is decomposed, such as attention's two products."""
+    """Configurations on an op for the ops into which it is decomposed, such as attention's two products."""
 
     @property
     def text(self) -> str:
@@ -64,8 +64,8 @@ class AppliedExecutable:
 def parse(dump: str, given: str = "") -> Applied:
     """Parse `dump`, which the compiler wrote with `--iree-hal-dump-executable-configurations-to`.
 
-    `given` is a dump of the same module from before the compiler chose configurations, or empty. The configurations in
-    `given` become `Applied.given`."""
+    `given` is empty, or a dump of the same module that was made before the compiler chose configurations. The
+    configurations in `given` become `Applied.given`."""
     starts = [match.start() for match in _EXECUTABLE.finditer(dump)]
     executables = []
     for begin, end in zip(starts, [*starts[1:], len(dump)], strict=False):
@@ -98,9 +98,9 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
 def requested_by(text: str) -> tuple[str, ...]:
     """Return the lowering configurations that the operations of a printed module request.
 
-    The result has a configuration once for each operation that requests it, with two exceptions. Equal operations count
-    as one, because the compiler may merge them. An operation with dynamic sizes adds only a configuration that the
-    result does not have yet."""
+    If several operations request the same configuration, the result has it once for each of them, with two exceptions.
+    Equal operations count as one, because the compiler may merge them. An operation with dynamic sizes adds only a
+    configuration that the result does not have yet."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:
@@ -132,9 +132,10 @@ def _requests(text: str) -> Iterator[str]:
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
     """Return the first configuration in `wanted` that was not applied. Returns None if all were applied.
 
-    `wanted` is the result of `requested_by`. If a configuration was applied to fewer operations than request it, the
-    compiler may have removed the other operations. The configuration then counts as not applied only if the module has
-    a dispatch with none of the configurations in `wanted`."""
+    `wanted` is the result of `requested_by`. If a configuration was applied, but to fewer operations than request it,
+    the compiler may have removed the other operations. The configuration then counts as not applied only if some
+    dispatch of the module has none of the configurations in `wanted`. The returned text also has both numbers of
+    operations."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))

@@ -1,4 +1,6 @@
-"""Choose the CPU name and features to compile for on this machine, from the compiler's output."""
+"""Choose the CPU name and the CPU features for which code is compiled on this machine.
+
+The compiler's output shows which features a CPU's name implies, and which features the machine has."""
 
 from __future__ import annotations
 
@@ -15,9 +17,10 @@ LEVELS = {
     "x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"),
     "aarch64": ("generic",),
 }
-"""Architecture → CPU names to choose from, best first, on a machine that hides features of its CPU.
+"""A dict from an architecture to CPU names, best first, for a machine that hides features of its CPU.
 
-Virtual machines may hide features. The names for x86-64 are the levels of its psABI."""
+Code is then compiled for the first of these names whose features the machine has. Virtual machines may hide features.
+The names for x86-64 are the levels of its psABI."""
 
 _NEVER_SELECTED = frozenset(
     (
@@ -47,10 +50,10 @@ class HostCpu:
 
 @dataclass(frozen=True, slots=True)
 class PrintedCpu:
-    """A CPU that the compiler printed: its name, its features in order, and its architecture.
+    """A CPU that the compiler printed: its name, its features in the printed order, and its architecture.
 
-    For the CPU `host`, the compiler first prints the features that the CPU's name implies, with `+`. Then it prints the
-    features of the machine, with `+` or `-`. The last sign of a feature counts."""
+    For the CPU `host`, the compiler prints two lists of features, one after the other: those that the CPU's name
+    implies, with `+`, and those of the machine, with `+` or `-`. If a feature is in both, its last sign counts."""
 
     name: str
     features: tuple[str, ...]
@@ -80,7 +83,7 @@ def matters(feature: str) -> bool:
 
 
 def parse(text: str) -> PrintedCpu | None:
-    """Parse the CPU that a module names after the phase `executable-targets`.
+    """Parse the CPU that is named in a module's text, printed after the phase `executable-targets`.
 
     Returns None if the module names no CPU."""
     if (cpu := _CPU.search(text)) is None:

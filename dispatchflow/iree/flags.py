@@ -31,7 +31,7 @@ _HINT = 'for your own tuning spec or library, write tuning = {family = "tuning_s
 
 
 def parse(written: str) -> Flags:
-    """Split the text of a spec into flags.
+    """Split a spec's text of compiler flags into single flags.
 
     An example of the text is `--iree-opt-level=O2 --iree-opt-const-eval=false`.
 
@@ -57,7 +57,7 @@ def parse(written: str) -> Flags:
 
 
 def of_meaning(flags: Flags) -> Flags:
-    """Return those of a case's flags that the compile of its reference must have too.
+    """Return the flags of a case with which its reference must be compiled too.
 
     The reference is the module that computes the expected results. The returned flags are those that change the
     module's results, and `--compile-from=flow` (`FORMED`), the flag for a module whose dispatches are already formed.

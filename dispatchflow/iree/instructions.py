@@ -10,7 +10,7 @@ SYSTEM_LINKED = ("--iree-llvmcpu-link-embedded=false",)
 """Compiler flags that make executables ordinary shared libraries, whose symbols `perf` finds."""
 
 KEPT = "IREE_PRESERVE_DYLIB_TEMP_FILES"
-"""The environment variable that makes the runtime keep the libraries which it writes temporarily."""
+"""The environment variable that makes the runtime keep the temporary shared libraries that it writes."""
 
 _SAMPLES = re.compile(r"Percent.*\((\d+) samples")
 _SAMPLED = re.compile(r"\s*(\d+\.\d+)\s+:\s*(?:\d+\s+)?([0-9a-f]+):\s+(\S.*)")
@@ -76,7 +76,9 @@ def _parts(match: re.Match[str]) -> tuple[str, str, str]:
 
 
 def function(text: str, symbol: str) -> list[Instruction]:
-    """Return the instructions of a symbol in the output of `objdump -d`; empty if the symbol is not there."""
+    """Return the instructions of the function `symbol` in the output of `objdump -d`.
+
+    The result is empty if the output does not have the function."""
     found: list[Instruction] = []
     inside = False
     for line in text.splitlines():

@@ -24,9 +24,9 @@ class ModuleMetadata:
 
     name: str
     functions: Mapping[str, Declaration]
-    """Name of a function → types of its operands and results.
+    """A mapping from the name of each function to the types of its operands and results.
 
-    Functions without a declaration, such as initializers, are left out."""
+    Functions for which the compiled module has no declaration, such as initializers, are left out."""
     fenced: frozenset[str]
     """The names of asynchronous functions, which also take a fence to wait on and a fence to signal."""
 

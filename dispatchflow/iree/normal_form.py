@@ -1,4 +1,4 @@
-"""Rewrite printed MLIR without locations and numbering, so that equal modules have equal texts.
+"""Rewrite printed MLIR without locations and with new names, so that equal modules have equal texts.
 
 A small change of a module then changes only a few lines. A value is named after its operation and numbered per
 function: `%7 = linalg.matmul` becomes `%matmul.0`. An alias such as `#map3` gets a digest of its attribute instead of
@@ -15,7 +15,7 @@ from dispatchflow.keys import digest_of
 _SCOPE = re.compile(r"\s*(?:\"?(?:[\w]+\.)+(?:func|initializer|export)\"?|\"func\.func\")\b")
 """A pattern for the first line of a scope, such as a function.
 
-The numbers of values start at 0 in each scope."""
+In each scope, the new numbers of values start at 0."""
 _DEFINITION = re.compile(r'\s*(%[\w$.:, %-]+?) = "?(?:[\w-]+\.)*([\w-]+)')
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|%[A-Za-z0-9_$.-]+|(?<![\w"])[#!][A-Za-z_][\w$.]*')
 """A token that may be renamed: a value, an alias, or an attribute or type of a dialect.

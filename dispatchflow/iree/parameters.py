@@ -31,7 +31,7 @@ _HINTS = (
 _NEAREST = 5
 
 _SAFETENSORS = {"F64": "f64", "F32": "f32", "F16": "f16", "BF16": "bf16", "I64": "i64", "I32": "i32", "I16": "i16"}
-"""Element type in a `.safetensors` file → the same type in MLIR.
+"""A dict from an element type in a `.safetensors` file to the same type in MLIR.
 
 Types of 8 bits are left out, because a file may use them to store elements of another type."""
 
@@ -103,7 +103,7 @@ def twice(entries: Sequence[Entry]) -> Entry | None:
 
 
 def hinted(reason: str) -> str:
-    """Return `reason`, a message of the runtime, with a hint if a weight is missing or too small."""
+    """Return `reason`, a message of the runtime, plus a hint if a weight is missing or too small."""
     for pattern, hint in _HINTS:
         if match := re.search(pattern, reason):
             scope = match[1] if match.re.groups else ""
@@ -112,10 +112,10 @@ def hinted(reason: str) -> str:
 
 
 def given_instead(reason: str, entries: Sequence[Entry]) -> str:
-    """Return the available scopes or weights most similar to a missing one, as a text to add to `reason`.
+    """Return a text to add to `reason`: the available scopes or weights most similar to a missing one.
 
-    `reason` says why a call failed. `entries` are the available weights. The text is empty if the cause is not a
-    missing scope or weight."""
+    `reason` is the runtime's message about a failed call. `entries` are the available weights. The result is empty if
+    the message is not about a missing scope or weight."""
     import difflib  # only on the way to an error message
 
     if match := _MISSING_SCOPE.search(reason):

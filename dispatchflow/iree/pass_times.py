@@ -16,7 +16,7 @@ _DRIVER = re.compile(
     r"|(?:Configure|Translate)TargetExecutableVariants|\w*LowerExecutableTarget|\w*LowerExecutableUsingTransformDialect"
     r"|AutoInputConversionPipeline|IterativeFixedPoint)(?:Pass)?"
 )
-"""A pattern for passes that only run other passes. The list of times leaves them out."""
+"""A pattern for the names of passes that only run other passes. `parse` leaves these passes out."""
 
 
 class PassTime(msgspec.Struct, frozen=True):

@@ -26,7 +26,7 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
 
     submission: int
     command_buffer: int
-    """The runtime's number of the command buffer that contains the dispatch.
+    """The number by which the runtime identifies the command buffer that contains the dispatch.
 
     A buffer that is executed again keeps its number."""
     command: int | None
@@ -53,7 +53,7 @@ class QueueOperation(msgspec.Struct, frozen=True, gc=False):
     submission: int
     submitted_ns: int
     ready_ns: int
-    """The time at which the operation's dependencies were fulfilled, as recorded at the submission."""
+    """When the operation's dependencies were fulfilled, according to the record of the submission."""
     start_ns: int | None
     """The time at which the execution began; None if only the submission is recorded."""
     end_ns: int | None

@@ -63,7 +63,7 @@ class Release:
     def reads_names(self) -> bool:
         """Whether the Python bindings can read the name in a location (`NameLoc`).
 
-        dispatchflow marks the places of a program that launch a dispatch with such names."""
+        dispatchflow gives such names to the places of a program that launch a dispatch."""
         return self.release >= (3, 12)
 
     @property
@@ -74,7 +74,7 @@ class Release:
     def reads_tuning_spec(self, backend: str) -> bool:
         """Return whether the backend reads the file that `--iree-codegen-tuning-spec-path` names.
 
-        All other backends ignore the flag. This was seen with IREE 3.9 to 3.13."""
+        A backend that does not read the file ignores the flag. This was seen with IREE 3.9 to 3.13."""
         return {"rocm": True, "llvm-cpu": self.release >= (3, 11), "cuda": self.release < (3, 11)}.get(backend, False)
 
     def flag(self, newest: str) -> str:

@@ -11,17 +11,19 @@ from dataclasses import dataclass
 
 MODULE = "dispatchflow_rotation"
 FILE = "rotation.vmfb"
-"""The name of the emitted module's compiled file in the directory where the benchmark tool runs."""
+"""The file name of the compiled calling module, in the directory where the benchmark tool runs."""
 
 _ALIGNMENT = 64
 _PART_OF_MEMORY = 4
-"""The copies may take at most the machine's memory divided by this number."""
+"""All copies of the cold operands may take at most the machine's memory divided by this number.
+
+A cold operand is one that must not be in a cache."""
 _VIEW = "!hal.buffer_view"
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An operand of the called function."""
+    """An operand of the measured function."""
 
     shape: tuple[int, ...] | None
     """The sizes of a tensor; None for a scalar."""
@@ -37,7 +39,7 @@ class Operand:
 
     @property
     def stride(self) -> int:
-        """The distance from one copy to the next in bytes: the size, rounded up to the alignment."""
+        """The distance in bytes between two copies of the operand: its size, rounded up to a multiple of 64."""
         return -(-max(self.nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
 
 
@@ -60,17 +62,21 @@ class Rotation:
     function: str
     operands: tuple[Operand, ...]
     results: tuple[str, ...]
-    """The declared types of the results."""
+    """The declared MLIR types of the measured function's results."""
     count: int
-    """The number of copies of each cold operand."""
+    """The number of copies of each cold operand, which is an operand that must not be in a cache."""
 
     @property
     def nbytes(self) -> int:
-        """The size of all copies of all cold operands, in bytes."""
+        """The size of all copies of all cold operands, in bytes.
+
+        A cold operand is one that must not be in a cache."""
         return self.count * sum(operand.stride for operand in self.operands if operand.cold)
 
     def is_too_large(self, memory_bytes: int) -> bool:
-        """Return whether all copies of the cold operands take more than a quarter of the machine's memory."""
+        """Return whether all copies of the cold operands take more than a quarter of the machine's memory.
+
+        A cold operand is one that must not be in a cache."""
         return self.nbytes > memory_bytes // _PART_OF_MEMORY
 
     @property
@@ -81,15 +87,15 @@ class Rotation:
 
     @property
     def target(self) -> str:
-        """The symbol by which the emitted module imports the measured function."""
+        """The symbol by which the calling module imports the measured function from another module."""
         return symbol(f"{self.callee}.{self.function}")
 
     @property
     def call(self) -> str:
         """The MLIR ops that call the measured function and return its results.
 
-        The operands `%cold0`, `%cold1`, … of the call are the current copies of the operands that must not be in a
-        cache."""
+        If operand i must not be in a cache, the call takes its current copy, `%cold{i}`. Otherwise it takes `%arg{i}`.
+        """
         given = ", ".join(f"%cold{i}" if operand.cold else f"%arg{i}" for i, operand in enumerate(self.operands))
         takes = ", ".join(operand.type for operand in self.operands)
         names = ", ".join(f"%result{index}" for index in range(len(self.results)))
@@ -107,7 +113,7 @@ TURN = """\
     %next = arith.remui %after, %count : index
     util.global.store %next, @next : index
 """
-"""The MLIR ops that set `%this`, the index of the copy that a call uses.
+"""The MLIR ops that set `%this`, the index of the operands' copies that a call uses.
 
 They also store the index for the next call. The function that contains these ops must define `%step` as 1, and `%count`
 as the number of copies."""
@@ -116,7 +122,8 @@ as the number of copies."""
 def module(found: Rotation) -> str:
     """Return the MLIR module that calls the measured function with the next copy of each cold operand.
 
-    The module's public function has the same name as the measured function."""
+    A cold operand is one that must not be in a cache. The module's public function has the same name as the measured
+    function."""
     text = "".join(
         f"    %buffer{i} = hal.buffer_view.buffer<%arg{i} : {_VIEW}> : !hal.buffer\n"
         + next_copy(i, operand, f"%buffer{i}")

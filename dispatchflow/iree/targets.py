@@ -39,7 +39,7 @@ class Target:
     runtime_is_code: bool = False
     """Whether executables call code of IREE's runtime.
 
-    If they do, the device's identity contains the runtime's digest."""
+    If they do, the runtime's digest is one of the device's properties in cache keys."""
     gpu: Gpu | None = None
     """The limits of the GPU. None for a CPU, and for a GPU whose limits are unknown."""
     since: tuple[int, int] = (0, 0)

@@ -25,7 +25,7 @@ _VERSION_AT, _CONTENT_AT = len(_CONTENT), len(_CONTENT) + 3
 _BLOCK_BYTES = 1 << 20
 """An upper bound on the size of a compressed block. Tracy begins a block after each 64 KiB of content."""
 UNNAMED = "?"
-"""The name of a zone whose own name is not in the file, for example because the program crashed."""
+"""The name for a zone whose name the file does not contain, for example because the program crashed."""
 
 _OPEN = -1
 """The end time that the file has for a zone that was still running when the recording ended."""
@@ -251,11 +251,11 @@ class _Reader:
             self._skip(12 * self._count())  # events
 
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Append the durations of finished zone executions to `times`. Return how many are unfinished.
+        """Append the durations of finished zone executions to `times`. Return how many did not finish.
 
-        A key of `times` is a pair of indices, and its value has durations in ns. The first index selects the zone's
-        place in the source. The second index selects the execution's own name in a table with `extras` entries. If the
-        second index is outside the table, it is replaced by 0."""
+        `times` is a dict from a pair of indices to durations in ns. The first index selects the zone's place in the
+        source. The second index selects the execution's own name in a table with `extras` entries. If the second index
+        is outside the table, it is replaced by 0."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)

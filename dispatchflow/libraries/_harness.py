@@ -1,8 +1,8 @@
 """Call a library such as numpy once, or time its calls, as a script that does not import dispatchflow.
 
 For a single call, the script writes the results to files as raw bytes. If a model was called, the script also prints
-the types of the results as JSON. To measure a block, the script calls the library for a while as a warm-up and then
-times further calls. It prints the mean time of a call in the JSON format of IREE's benchmark tool.
+the types of the results as JSON. To time calls, the script first calls the library for a while as a warm-up. It then
+times further calls, and prints the mean time of a call in the JSON format of IREE's benchmark tool.
 
 The script sets the number of threads before it imports the library, because BLAS reads that number only once."""
 

@@ -17,13 +17,14 @@ _SCRIPT = Path(__file__).with_name("_harness.py")
 def call_argv(
     library: str, installed: Installed, program: str, device: Device, tensors: Sequence[TensorType], recipe: str
 ) -> tuple[str, ...]:
-    """Return the first part of a command line of `_harness.py`, which calls a library such as numpy.
+    """Return the beginning of a command line of `_harness.py`, which calls a library such as numpy.
 
     The caller completes the command line. For a single call, it appends an `--output=FILE` for each result. For timed
     calls, it uses `block_argv`.
 
     The script runs in a directory that contains the file `program`: a Python program or a model. The same directory
-    must contain input i in the file `RECIPE_i.bin`, where RECIPE is the value of the argument `recipe`."""
+    must contain input i in the file `RECIPE_i.bin`. RECIPE is the argument `recipe`: the name of the way in which the
+    inputs were made, such as `random`."""
     return (
         sys.executable,
         "-I",  # ignores environment variables such as PYTHONPATH
@@ -47,6 +48,6 @@ def block_argv(call: Sequence[str], protocol: Protocol, iterations: int | None, 
         call: the result of `call_argv`.
         protocol: the duration of the warm-up and of the timed calls.
         iterations: the number of calls. None stands for as many as fit into about `protocol.block_s` seconds.
-        sets: the number of copies of the inputs, which the calls use in turn. None stands for one copy."""
+        sets: the number of copies of the inputs. Each call uses the next copy. None stands for one copy."""
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
     return (*call, f"--warmup={protocol.warmup_s}", f"--length={length}", f"--sets={sets or 1}")

@@ -32,8 +32,8 @@ def library(name: str) -> Installed | None:
     shared libraries, which may have gigabytes. The digest covers:
 
     - the digests that the installer recorded for the shared libraries of the package and of its requirements;
-    - if none of these is a BLAS: path, size and modification time of each BLAS in Python's and the system's
-      directories;
+    - if none of these shared libraries is a BLAS: path, size and modification time of each BLAS in Python's and the
+      system's directories;
     - if the installer recorded no digests for the package itself: path, size and modification time of its shared
       libraries."""
     try:
@@ -57,7 +57,9 @@ def library(name: str) -> Installed | None:
 
 
 def _shared_libraries(package: Distribution) -> tuple[str, ...]:
-    """Return a text `NAME DIGEST` for each shared library of which the installer recorded a digest."""
+    """Return a string `NAME DIGEST` for each of a package's shared libraries.
+
+    Shared libraries for which the installer recorded no digest are left out."""
     lines = csv.reader((package.read_text("RECORD") or "").splitlines())
     return tuple(sorted(f"{line[0]} {line[1]}" for line in lines if re.search(r"\.so(\.|$)", line[0]) and line[1]))
 

@@ -31,9 +31,9 @@ class Library:
     The fields `imports`, `casts`, `whole` and `wide_sums` are used only if the library computes operations."""
 
     name: str
-    """The library's name in a spec, which is also the name of its package and of its Python module."""
+    """The library's name in a spec. Its package and its Python module have the same name."""
     devices: Mapping[str, str] = field(hash=False)
-    """The library's names for devices, such as `cuda`, by IREE's driver for the same device."""
+    """A dict from IREE's driver, such as `hip`, to the library's name for the same device, such as `cuda`."""
     install: str
     """The command that installs the library."""
     computes: Kind = Kind.OPERATIONS
@@ -110,7 +110,9 @@ PROVIDERS = (IREE, *LIBRARIES)
 
 
 def code(program: Digest, library: Library, installed: Installed) -> Digest:
-    """Return a digest that identifies the code of a call: its program, the library and `_harness.py`."""
+    """Return a digest that identifies all code of a library call.
+
+    The code consists of the called program, the library and `_harness.py`."""
     ingredients: dict[str, Ingredient] = {
         "call": program,
         "library": library.name,
@@ -122,10 +124,10 @@ def code(program: Digest, library: Library, installed: Installed) -> Digest:
 
 
 def device_of(library: Library, target: Target, device: Device, environment: Mapping[str, str]) -> Device:
-    """Convert the description of a device for IREE to a description for `library`.
+    """Convert the description of a device: `device` describes it for IREE, the result for `library`.
 
-    The URI becomes the library's name for the device, such as `cuda`. From the properties that identify the device in
-    cache keys, IREE's runtime is removed. The variable `LD_LIBRARY_PATH` is added to these properties if it is set,
+    The URI becomes the library's name for the device, such as `cuda`. The properties that identify the device in cache
+    keys change, too: IREE's runtime is removed, and the environment variable `LD_LIBRARY_PATH` is added if it is set,
     because it decides which shared libraries are loaded."""
     ours = {name: value for name, value in device.identity.items() if name not in ("uri", "runtime")}
     uri = library.devices[target.driver]

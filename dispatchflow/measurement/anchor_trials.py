@@ -1,11 +1,11 @@
-"""Measure the anchors in the rounds of a session, and record their times.
+"""Measure the anchors together with the cases of a run, and record the anchors' times.
 
-Anchors are two kernels that never change. Their times show how fast the machine is. A session consists of the
-measurements of one run. A round measures each anchor and each case of a group once.
+Anchors are two kernels that never change. Their times show how fast the machine is. The anchors are measured in rounds:
+a round measures each anchor and each case of a group of cases once.
 
-The recorded times of the anchors are their history. All projects of the user share one history for each device, and the
-store of each project keeps a copy. If the copy has other anchors or other reference times than the shared history, this
-project uses only its copy."""
+The recorded times of the anchors are called their history. All projects of the user share one history for each device,
+and the store of each project keeps a copy. If the copy has other compiled anchors or begins with other times than the
+shared history, this project uses only its copy."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class AnchorSet:
     """The name under which the history of the kernels' times is recorded."""
     records: Records
     facts: MachineFacts | None
-    """The user's records about this machine, which contain the history that all projects share.
+    """The user's records about this machine, which contain the anchors' times that all projects share.
 
-    None if this project uses only its own copy of the history."""
+    None if this project uses only its own copy of these times."""
     objects: Mapping[str, str]
-    """The digest of each anchor kernel's compiled module, by the kernel's name."""
+    """A dict from each anchor kernel's name to the digest of its compiled module."""
     run: str
     trials: list[AnchorTrial]
     felt: Felt | None = None
@@ -58,7 +58,8 @@ class AnchorSet:
     def failed(self, trial: Trial) -> None:
         """Remove an anchor kernel from this run, because its measurement failed.
 
-        If the failure is repeatable and was not caused by a limit, the history in this project's store is emptied."""
+        If the failure is repeatable and was not caused by a limit on time or memory, the recorded times of the anchors
+        in this project's store are deleted."""
         # This runtime then cannot run a module that an older compiler built. The next session compiles the anchors
         # again, and begins a history that other projects do not share.
         if trial in self.trials:
@@ -68,7 +69,7 @@ class AnchorSet:
                 self.records.remember(self.name, History().json())
 
     def marks(self) -> dict[str, int]:
-        """Return the number of benchmark processes so far in this run, by the name of the anchor kernel."""
+        """Return a dict from each anchor kernel's name to the number of its benchmark processes so far."""
         return {trial.label: len(trial.blocks_ns) for trial in self.trials}
 
     def moment(
@@ -76,14 +77,17 @@ class AnchorSet:
     ) -> tuple[Moment, dict[str, list[float]]]:
         """Return the machine's speed while a case was measured, and the anchors' times that show this speed.
 
+        Also record the anchors' times in this run, unless too many of their benchmark processes had to wait for a CPU.
+
         Args:
             key: the key of the case's measurement.
-            since: each anchor's number of benchmark processes before the case was measured, as `marks` returned it.
-            blocks_ns: the times of the case's benchmark processes.
+            since: what `marks` returned before the case was measured.
+            blocks_ns: the times in ns of the case's benchmark processes.
 
         Returns:
-            The speed, and for each anchor the times in ns of its benchmark processes after those that `since` counts.
-        """
+            The speed, and a dict from each anchor's name to the times in ns of its benchmark processes since that call
+            of
+            `marks`."""
         # A disturbed session, perhaps ten times slower than the others, would widen the intervals in the next 63: the
         # history keeps 64 sessions.
         crowded = any(disturbed(trial.disturbed_blocks, len(trial.waits)) for trial in self.trials)
@@ -167,10 +171,11 @@ class Anchors:
     def _modules_and_history(
         self, name: str, kernels: Sequence[Kernel], target: Target
     ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
-        """Return the digest of each anchor's compiled module, and the user's records about this machine.
+        """Return the digests of the anchors' compiled modules, by the anchors' names, and the user's records.
 
-        If a module is missing, all anchors are compiled. The returned records contain the history that all projects
-        share. They are None if this project uses only its own copy of the history."""
+        If a module is missing, all anchors are compiled. The user's records about this machine contain the anchors'
+        times that all projects share. None is returned instead of them if this project uses only its own copy of these
+        times."""
         records, facts = self._store.records, self._facts
         text, machines = records.remembered(name), History.of(facts.remembered(name))
         own = History.of(text)
@@ -202,7 +207,9 @@ class Anchors:
         return objects, facts if together else None
 
     def _is_available(self, digest: Digest) -> bool:
-        """Return whether the store has a module, or could copy it from the files that all projects share."""
+        """Return whether the store has a module. A missing module is first copied to the store, if possible.
+
+        The copy is made from the files that all projects of the user share."""
         try:
             self._store.checked(digest)
         except DamagedObject:

@@ -48,11 +48,13 @@ class History:
     Anchors are kernels that never change. Therefore their times show the machine's speed."""
 
     objects: Mapping[str, str] = field(default_factory=dict)
-    """The digest of each anchor kernel's compiled module. All toolchains use the same module."""
+    """A dict from each anchor kernel's name to the digest of its compiled module.
+
+    All toolchains use the same compiled module."""
     reference_ns: Mapping[str, float] = field(default_factory=dict)
     """The time of each anchor kernel in the first run of the history, in ns."""
     sessions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The time of each anchor kernel in each run, in ns. The first key is the run, the second the kernel."""
+    """The time of each anchor kernel in each run: `sessions[run][kernel]`, in ns."""
 
     @staticmethod
     def of(text: str | None) -> History:
@@ -62,14 +64,14 @@ class History:
         return json.dumps(self.__dict__)
 
     def begins_as(self, other: History) -> bool:
-        """Return whether this history and `other` have the same anchor modules and the same reference times."""
+        """Return whether this history and `other` have equal anchor modules and equal times in the first run."""
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
         """Return a copy of the history in which `run` has an entry: the median time of each anchor kernel.
 
-        `blocks` has, for each anchor kernel, the times in ns that the benchmark processes of the run have measured so
-        far. An earlier entry of `run` is replaced."""
+        `blocks` is a dict from each kernel's name to the times in ns that its benchmark processes have measured so far
+        in the run. An earlier entry of `run` is replaced."""
         found = {name: median(ns) for name, ns in blocks.items() if ns}
         if not found:
             return self
@@ -79,9 +81,10 @@ class History:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """The mean and the standard deviation of log(anchors' time / reference time) over the recorded runs.
+        """The mean and the standard deviation of log(anchors' time) over the recorded runs.
 
-        The standard deviation is pooled with `PRIOR_SESSION_SD`."""
+        The time is relative to the first run. The standard deviation is pooled with the assumed one,
+        `PRIOR_SESSION_SD`."""
         logs = [values for found in self.sessions.values() if (values := self._logs(found))]
         return _pooled([sum(values) / len(values) for values in logs], PRIOR_SESSION_SD)
 
@@ -89,7 +92,8 @@ class History:
     def prior(self) -> Sensitivity:
         """The assumption about how strongly a case's time follows the anchors, before any case was measured.
 
-        The value is `PRIOR`, except that the standard deviation `case_sd` is estimated from this history."""
+        The value is `PRIOR` with another standard deviation `case_sd`: it is estimated from the differences between the
+        recorded times of the two anchors."""
         # `case_sd` is estimated from the differences between the two anchors.
         logs = [values for found in self.sessions.values() if len(values := self._logs(found)) == len(KINDS)]
         return replace(PRIOR, case_sd=_pooled([(one - other) / sqrt(2) for one, other in logs], PRIOR.case_sd)[1])
@@ -100,16 +104,17 @@ class History:
     def factor(self, blocks: Mapping[str, Sequence[float]]) -> float | None:
         """Return how long the anchor kernels took, relative to the first run of the history.
 
-        The result is the geometric mean of the kernels' ratios. It is None if no kernel has a time. `blocks` has, for
-        each anchor kernel, the times in ns that its benchmark processes measured."""
+        `blocks` is a dict from each kernel's name to the times in ns that its benchmark processes measured. Each
+        kernel's median is divided by its time in the first run. The result is the geometric mean of these ratios, or
+        None if no kernel has a time."""
         logs = self._logs({name: median(ns) for name, ns in blocks.items() if ns})
         return exp(sum(logs) / len(logs)) if logs else None
 
     def moment(self, blocks: Mapping[str, Sequence[float]], felt: Sensitivity | None = None) -> Moment:
         """Return the machine's speed while the anchor kernels were measured.
 
-        `blocks` has, for each anchor kernel, the times in ns that its benchmark processes measured. `felt` is how
-        strongly the time of the measured case follows the anchors' times. If `felt` is None, `prior` is used."""
+        `blocks` is a dict from each kernel's name to the times in ns that its benchmark processes measured. `felt` is
+        how strongly the time of the measured case follows the anchors' times. If `felt` is None, `prior` is used."""
         felt = felt or self.prior
         measured = {name: ns for name, ns in sorted(blocks.items()) if ns and name in self.reference_ns}
         medians = {name: median(ns) for name, ns in measured.items()}
@@ -136,7 +141,7 @@ class History:
 
 
 def _pooled(values: Sequence[float], prior_sd: float) -> tuple[float, float]:
-    """Return the mean, and the standard deviation pooled with `prior_sd`.
+    """Return the mean of `values`, and their standard deviation pooled with an assumed one, `prior_sd`.
 
     `prior_sd` weighs as much as `PRIOR_SESSIONS` further values."""
     mean = sum(values) / len(values) if values else 0.0
@@ -145,7 +150,7 @@ def _pooled(values: Sequence[float], prior_sd: float) -> tuple[float, float]:
 
 
 def _median_sd(blocks_ns: Sequence[float]) -> float:
-    """Return the standard deviation of log(median of `blocks_ns`)."""
+    """Estimate the standard deviation of log(m), where m is the median of the times `blocks_ns`."""
     half_width = summary(blocks_ns).log_half_width
     if half_width is not None:
         return half_width / Z
@@ -163,22 +168,26 @@ class Moment:
     session_sd: float
     """Standard deviation of log(time of the anchor kernels) between runs."""
     case_sd: float
-    """The standard deviation between runs of log(case's time).
+    """The standard deviation of log(case's time) over different runs.
 
-    The part that the anchor kernels explain is not included."""
+    Differences that the anchor kernels' times explain are not included."""
     sessions: int
     """The number of runs that `session_sd` is computed from."""
     factor: float | None = None
     """The anchor kernels' time relative to the machine's first run. None if no anchor kernel could run."""
     factor_sd: float | None = None
-    """The standard deviation of log(factor). None if `factor` is None."""
+    """The standard deviation of log(`factor`). None if `factor` is None.
+
+    `factor` is the anchor kernels' time relative to the machine's first run."""
     anchors_ns: Sequence[float] = ()
     reference_ns: Sequence[float] = ()
     sensitivity: float = PRIOR.mean
-    """The exponent s in the model that the case's time is proportional to `factor`**s."""
+    """The exponent s in this model: the case's time is proportional to f**s.
+
+    f is `factor`, the anchor kernels' time relative to the machine's first run."""
     sensitivity_sd: float = PRIOR.sd
     freedom: float = PRIOR.freedom
-    """Degrees of freedom of `sensitivity_sd` and `case_sd`."""
+    """The degrees of freedom of two estimated standard deviations: `sensitivity_sd` and `case_sd`."""
     unusual: float = 0.0
     """The deviation of this run's log(time of the anchor kernels) from the mean over all recorded runs."""
     case_unusual: float = 0.0
@@ -193,14 +202,17 @@ class Moment:
 
     @property
     def factor_half_width(self) -> float | None:
-        """The half-width of the 95 % interval of log(factor). None if `factor` is None."""
+        """The half-width of the 95 % interval of log(`factor`). None if `factor` is None.
+
+        `factor` is the anchor kernels' time relative to the machine's first run."""
         return None if self.factor_sd is None else Z * self.factor_sd
 
     @property
     def correction(self) -> float | None:
-        """The case's time, relative to its time at the speed that the machine had in its first run.
+        """The predicted ratio of the case's time in this run to its time in the machine's first run.
 
-        The value is `factor` to the power of `sensitivity`. It is None if `factor` is None."""
+        The value is `factor` (the same ratio of the anchor kernels' times) to the power of `sensitivity`. It is None if
+        `factor` is None."""
         return None if self.factor is None else exp(self.sensitivity * log(self.factor))
 
     def later(self, within: float) -> float:
@@ -231,9 +243,9 @@ class Moment:
 
     @property
     def _own(self) -> float:
-        """The larger of two deviations of log(case's time): the usual one, and the one in this run.
+        """The larger of two deviations of log(case's time) from the value that the anchor kernels predict.
 
-        Both are deviations from the time that the anchor kernels predict."""
+        The two are the usual deviation, `case_sd`, and the deviation in this run, `case_unusual`."""
         return max(self.case_sd, abs(self.case_unusual))
 
     def _between(self, *parts: tuple[float, float]) -> float:

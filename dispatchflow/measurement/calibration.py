@@ -12,9 +12,10 @@ from dispatchflow.iree.targets import Target
 from dispatchflow.mlir.types import ElementType, Signature, TensorType
 
 MARGIN = 1.1
-"""The tolerance for rates above a ceiling: a rate above ceiling × `MARGIN` is suspect.
+"""The tolerance for a case's rate above a ceiling: a rate above ceiling × `MARGIN` is suspect.
 
-A tolerance is needed, because clock rates differ by some percent between processes."""
+A ceiling is the highest rate that was measured on the device. A tolerance is needed, because clock rates differ by some
+percent between processes."""
 
 # Type → the CPU features that have wide dot products of it. Their rates exceed the ceiling of f32 multiply-adds.
 _WIDE = {
@@ -26,13 +27,13 @@ _WIDE = {
 _CACHED = (2**17, 2**16, 2**18)
 """The sizes of arrays that stay in a CPU's caches, in elements of 4 bytes.
 
-The first size is always used. The other sizes are used only if a rate is suspect."""
+Calibration kernels always use the first size. They use the other sizes only if a case's rate is suspect."""
 ENOUGH_NS = 2e7
-"""The time in ns above which a call is so long that its launch overhead is negligible."""
+"""If a call takes longer than this time in ns, its launch overhead is negligible."""
 _GPU_SIZES = (2**17, 2**20, 2**24)
 """The sizes of the arrays on which a GPU computes multiply-adds, in elements.
 
-Several sizes are needed, because large GPUs are 10⁵ times as fast as software rasterizers."""
+Several sizes are needed, because a large GPU is 10⁵ times as fast as a software renderer on a CPU."""
 _GPU_CACHED = (2**22, 2**20, 2**24)
 _GPU_CACHE_BYTES = 2**28
 """The largest last-level cache of a GPU in 2025 (AMD MI300X). Drivers do not report the size."""
@@ -53,11 +54,11 @@ class Kernel:
     work: int
     """The flops of one call, or the bytes that one call moves."""
     spare: bool = False
-    """Whether the kernel is measured only when a rate is suspect."""
+    """Whether the kernel is measured only when a case's rate is suspect (clearly above the ceiling)."""
     growth: int = 0
-    """The number of smaller kernels of the same kind, which are measured first.
+    """The number of smaller kernels of the same kind. They are measured before this one.
 
-    If one of them takes more than `ENOUGH_NS`, this kernel is skipped."""
+    If a call of one of them takes more than `ENOUGH_NS`, this kernel is skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Processor:
     register_bytes: int | None
     """The size of a vector register. None if each lane is a thread, as on a GPU."""
     faster: frozenset[ElementType]
-    """Operand types whose products may run faster than the measured multiply-adds."""
+    """The operand types whose products may run faster than the calibration kernels' multiply-adds."""
     cache_bytes: int | None
     """The size of the last-level cache. None if unknown."""
 
@@ -104,10 +105,10 @@ def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
 
 
 def compute_kind(signature: Signature | None, processor: Processor) -> str | None:
-    """Return the kind of kernel, `f32` or `f64`, whose rate limits arithmetic on the types of `signature`.
+    """Return the kind of calibration kernel, `f32` or `f64`, whose rate limits arithmetic on given types.
 
-    Returns None if there is no such kernel: without a signature, for integers, and for operand types in
-    `processor.faster`."""
+    Returns None if no kernel's rate limits it: if `signature` is None, if the accumulator is an integer, or if an
+    operand type is in `processor.faster`."""
     if signature is None or not signature.accumulator.is_float or processor.faster.intersection(signature.operands):
         return None
     return "f64" if signature.accumulator is ElementType.F64 else "f32"
@@ -119,7 +120,7 @@ def traffic_kind(working_set_bytes: int, cache_bytes: int | None) -> str:
 
 
 def _compute(element: ElementType, vector: int) -> Kernel:
-    """Return a kernel for CPUs, with a chain of multiply-adds on every element."""
+    """Return a kernel for CPUs that applies a chain of multiply-adds to every element of an array."""
     # `vector` elements fill eight registers, whose chains are independent: eight chains keep two units with a latency
     # of four cycles busy. On Zen 3, eight registers reached 92 GFLOP/s of f32, and sixteen reached 58.
     steps, size = 128, 2**20
@@ -140,9 +141,9 @@ def _compute(element: ElementType, vector: int) -> Kernel:
 
 
 def _independent(element: ElementType, growth: int) -> Kernel:
-    """Return a kernel for GPUs, with eight chains of multiply-adds on every element.
+    """Return a kernel for GPUs that applies eight chains of multiply-adds to every element of an array.
 
-    `growth` is the index in `_GPU_SIZES` of the number of elements."""
+    `_GPU_SIZES[growth]` is the number of elements."""
     # Lanes are threads here, and the chains give each thread enough independent work.
     chains, steps, size = 8, 64, _GPU_SIZES[growth]
     lines = []
@@ -214,18 +215,18 @@ ins(%arg0 : {t}) outs(%empty : {t}) {{
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The element types and the memory traffic of a call, which determine the ceilings of its rates."""
+    """The element types and the memory traffic of one call, which determine how high its rates can be."""
 
     signature: Signature | None
     """The element types. None if there is no arithmetic, or if no calibration kernel measures these types."""
     traffic_bytes: int
     read_bytes: int
-    """The part of `traffic_bytes` that is read."""
+    """The part of `traffic_bytes` that is read. It is used only if `cold` is true."""
     cold: bool = False
     """Whether the inputs are read from memory even if they are small enough for the caches."""
 
     def kinds(self, processor: Processor) -> tuple[str, ...]:
-        """Return the kinds of the calibration kernels whose rates limit this work."""
+        """Return the kinds of calibration kernels, such as `f32` and `memory`, whose rates limit this work."""
         compute = compute_kind(self.signature, processor)
         level = "memory" if self.cold else traffic_kind(self.traffic_bytes, processor.cache_bytes)
         return (*([compute] if compute else []), level, level + READ)
@@ -234,7 +235,7 @@ class Work:
 def ceilings(rates: Mapping[str, float], work: Work, processor: Processor) -> tuple[float | None, float | None]:
     """Return the rates that this work cannot exceed: (flops per s, bytes per s). An unknown rate is None.
 
-    `rates` has the highest measured rate for each kind of calibration kernel."""
+    `rates` is a dict from each kind of calibration kernel to the highest rate that was measured with it."""
     # No mixture of reads and writes is faster than the faster of two kernels: one that reads, and one that reads and
     # writes. Cold work reads its inputs from memory, but may write into a cache. Therefore only its reads are limited.
     *compute, level, reading = work.kinds(processor)

@@ -1,6 +1,6 @@
 """Measure calibration kernels, which only compute or only move data, and record their highest rates.
 
-Such a rate is a ceiling: no case that is limited in the same way can be faster."""
+Such a rate is a ceiling: a case that computes or moves data in the same way cannot be faster."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def work_of_site(site: Site) -> Work | None:
 
 
 def _highest(text: str | None, rates: Mapping[str, float]) -> dict[str, float]:
-    """Return, for each kind of kernel, the higher of its rate in `rates` and its rate in the JSON `text`."""
+    """Return a dict from each kind of calibration kernel to its highest known rate.
+
+    Both `rates` and the JSON `text` contain such a dict. The higher of their rates is returned."""
     known: dict[str, float] = json.loads(text or "{}")
     return known | {kind: max(rate, known.get(kind, 0.0)) for kind, rate in rates.items()}
 
@@ -94,7 +96,7 @@ class Ceilings:
     def of_sites(
         self, program: Program, target: Target, device: Device
     ) -> dict[int, tuple[float | None, float | None]]:
-        """Return the rates that each site cannot exceed, by the number of the site.
+        """Return a dict from the number of each site to the rates that the site cannot exceed.
 
         A site is a place in the program that launches a dispatch. The rates are (flops per s, bytes per s). An unknown
         rate is None."""
@@ -106,12 +108,12 @@ class Ceilings:
         return calibration.ceilings(self._highest_rates(target, device), work, self._processor(target))
 
     def kinds(self, case: Case) -> tuple[str, ...]:
-        """Return the kinds of the calibration kernels whose rates limit a case."""
+        """Return the kinds of calibration kernels, such as `f32` and `memory`, whose rates limit a case."""
         work = work_of(case)
         return work.kinds(self._processor(case.target)) if work else ()
 
     def kinds_of_sites(self, sites: Iterable[Site], target: Target) -> tuple[str, ...]:
-        """Return the kinds of the calibration kernels whose rates limit the dispatches at `sites`."""
+        """Return the kinds of calibration kernels whose rates limit the dispatches at `sites`."""
         processor = self._processor(target)
         return tuple(kind for site in sites if (work := work_of_site(site)) for kind in work.kinds(processor))
 
@@ -137,7 +139,7 @@ class Ceilings:
         return calibration.kernels(self._processor(target), machine.memory_bytes())
 
     def name(self, target: Target, device: Device) -> str:
-        """Return the name under which the rates of a device are recorded."""
+        """Return the name under which the calibration kernels' rates on a device are recorded."""
         modules = digest_of("".join(kernel.module for kernel in self.kernels(target)).encode())
         ingredients: dict[str, Any] = {"modules": modules}
         if target.has_threads:
@@ -155,7 +157,9 @@ class Ceilings:
         return _calibrated(target).name, device.threads
 
     def _rates(self, target: Target, device: Device) -> dict[str, float]:
-        """Return the highest rates that were recorded with exactly the device's number of threads."""
+        """Return a dict from each kind of calibration kernel to its highest recorded rate.
+
+        Only rates that were measured with exactly the device's number of threads are considered."""
         if (place := self.place(target, device)) not in self._known:
             name = self.name(target, device)
             own, everyones = self._store.records.remembered(name), self._facts.remembered(name)
@@ -163,7 +167,9 @@ class Ceilings:
         return self._known[place]
 
     def _highest_rates(self, target: Target, device: Device) -> dict[str, float]:
-        """Return the highest rates that were recorded with at most the device's number of threads."""
+        """Return a dict from each kind of calibration kernel to its highest recorded rate.
+
+        Rates that were measured with fewer threads than the device's are considered, too."""
         # More threads are no slower.
         if (place := self.place(target, device)) not in self._reached:
             most = dict(self._rates(target, device))
@@ -178,19 +184,19 @@ class Ceilings:
         return [replace(device, threads=n) for n in range(1, device.threads if target.has_threads else 1)]
 
     def copy_to_store(self, target: Target, device: Device) -> None:
-        """Copy the highest rates of all the user's projects into the store of this project.
+        """Copy the calibration kernels' highest rates from the user's cache directory to this project's store.
 
-        The user's cache directory, which has these rates, may be lost. The rows of this project then keep their
-        ceilings."""
+        All projects of the user share the cache directory. If it is lost, the rows of this project keep their ceilings.
+        """
         for one in (device, *self._with_fewer_threads(target, device)):
             name, rates = self.name(target, one), self._rates(target, one)
             if rates != json.loads(self._store.records.remembered(name) or "{}"):
                 self._store.records.revise(name, partial(_highest_json, rates=rates))
 
     def missing(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
-        """Return the kinds of calibration kernels in `kinds` that must still be measured.
+        """Return those of `kinds`, which are kinds of calibration kernels, that must still be measured.
 
-        These are the kinds for which the target has a kernel and no rate is recorded."""
+        A kind must be measured if the target has a kernel of this kind and no rate is recorded for it."""
         known = {kernel.kind for kernel in self.kernels(target)} - set(self._rates(target, device))
         return [kind for kind in dict.fromkeys(kinds) if kind in known]
 
@@ -217,9 +223,10 @@ class Ceilings:
         self._reached.clear()
 
     def _remember(self, name: str, rates: Mapping[str, float]) -> dict[str, float]:
-        """Record `rates` under `name` where they are higher than the recorded rates. Return the highest rates.
+        """Record those of `rates` that are higher than the recorded ones. Return the highest rates.
 
-        The result includes rates that another run recorded meanwhile."""
+        `rates` is a dict from a kind of calibration kernel to its rate. The result includes rates that another run
+        recorded meanwhile."""
         raised = partial(_highest_json, rates=rates)
         everyones = json.loads(self._facts.revise(name, raised) or "{}")
         return _highest(self._store.records.revise(name, raised), everyones)
@@ -228,8 +235,8 @@ class Ceilings:
     def calibrated(target: Target, device: Device) -> Device:
         """Return the device on which the calibration kernels run.
 
-        For a CPU, this is the device that runs the code of the target llvm-cpu, with the same threads and CPUs as
-        `device`."""
+        For a GPU, this is `device`. For a CPU, it is the device that runs the code of the target llvm-cpu, with the
+        same threads and CPUs as `device`."""
         if not target.has_threads:
             return device
         return Device(TARGETS["llvm-cpu"].device(device.threads), device.threads, device.cpus, device.identity)

@@ -1,7 +1,7 @@
-"""Choose and measure controls: unchanged cases that show whether two runtimes are equally fast.
+"""Choose and measure controls: a few cases that show whether two runtimes are equally fast.
 
-The controls are measured alternately with the old and the new runtime. If the old runtime is no longer available, the
-times that an earlier run recorded with it are used."""
+The controls are measured alternately with the old and the new runtime. If the old runtime is no longer available, its
+times from an earlier run are used."""
 
 from __future__ import annotations
 
@@ -54,10 +54,11 @@ def questions(
 
     Args:
         reused: the cases that reuse a measurement made with another runtime, called the old one.
-        judged: returns the recorded judgement on the runtime of a measurement and on a device. It returns None if no
-            judgement is recorded.
+        judged: takes a measurement and a device. It returns the recorded judgement that compares the measurement's
+            runtime with the new one on that device, or None if there is no such judgement.
         block_s: the length of one benchmark process, in seconds.
-        run: the name of this run. If another run's judgement is `unknown`, the group is judged again."""
+        run: the name of this run. A group is judged again if another run recorded its judgement and the judgement is
+            `unknown`, neither equally fast nor different."""
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)
@@ -79,8 +80,9 @@ def reused_measurement(chain: CaseState) -> Measurement:
 def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
     """Choose up to three cases as controls, which are measured to compare the speed of two runtimes.
 
-    The controls are the cases with the shortest, the middle and the longest call among all calls of at most `block_s`
-    seconds. If all calls are longer, the only control is the case with the shortest call."""
+    Only cases with calls of at most `block_s` seconds are considered. The controls are the ones with the shortest, the
+    middle and the longest call. If no case has such a short call, the only control is the case with the shortest call.
+    """
     medians: dict[str, tuple[float, CaseState]] = {}
     for chain in chains:
         if (taken := reused_measurement(chain)).blocks_ns:
@@ -94,8 +96,8 @@ def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
 class _Sides:
     """The times of one control with the old and with the new runtime.
 
-    A control is a case whose times show whether two runtimes are equally fast. Each round adds at most one time to
-    `old_ns` and one to `new_ns`."""
+    A control is a case whose times show whether two runtimes are equally fast. It is measured several times with each
+    runtime, alternately. The list `old_ns` has the times with the old runtime, `new_ns` those with the new one."""
 
     case: str
     trial: Trial
@@ -148,11 +150,11 @@ class Controls:
         self._store, self._resolver, self._run = executor.store, executor.resolver, executor.run
 
     def judge(self, reused: Iterable[CaseState]) -> list[Case]:
-        """Return the cases whose reused measurements are not valid, because the two runtimes differ in speed.
+        """Return the cases whose reused measurements are not valid, because the runtime's speed has changed.
 
-        A judgement says whether the old and the new runtime are equally fast. If none is recorded, the method makes one
-        by measuring a few cases. If another run is already judging the same runtimes, the method waits for that
-        judgement. Call the method from one thread only."""
+        A judgement says whether the old runtime, which made the measurements, and the new one are equally fast. If none
+        is recorded, the method makes one by measuring a few cases. If another run is already judging the same runtimes,
+        the method waits for that judgement. Call the method from one thread only."""
         resolver, block_s = self._resolver, self._resolver.settings.protocol.block_s
         moved: list[Case] = []
         for group, chosen in questions(reused, resolver.reuse.judged, block_s, self._run):
@@ -237,7 +239,8 @@ class Controls:
     def _round(self, side: _Sides, pair: dict[str, Toolchain]) -> None:
         """Run one benchmark process of a control with each runtime, and add the times to `side`.
 
-        `pair` has the toolchains with these runtimes, by the words `old` and `new`, in the order in which they run."""
+        `pair` is a dict from the words `old` and `new` to the toolchains with these runtimes. The processes run in the
+        dict's order. If the old runtime is not available, the dict has only `new`."""
         # If the new runtime fails, the round does not count. If the old one fails, the new runtime's blocks are
         # compared with the blocks that were recorded with the old one.
         found: dict[str, float] = {}

@@ -91,10 +91,10 @@ class Executors:
                 return [row | {"status": "failed", "reason": f"measuring failed: {in_one_line(error)}"}]
 
     def _verified(self, call: Call, place: Path) -> Row:
-        """Call the function, compare its results with the expected ones, and return columns of a row.
+        """Call the function and compare its results with the expected ones; return the outcome.
 
-        The columns are `status` and `verdict`, and also `reason` if the call failed or its results are wrong or
-        doubtful."""
+        The outcome has the columns `status` and `verdict` of a row in the table of results. It also has the column
+        `reason` if the call failed, or if its results are wrong or doubtful."""
         names = module.output_names(call.results)
         given = [_value(operand.shape, operand.element, i, call) for i, operand in enumerate(call.operands)]
         run = command_lines.run_argv(
@@ -116,7 +116,7 @@ class Executors:
         return {"status": "checked" if ok else "failed", "verdict": facts["verification"], **why}
 
     def _measured(self, call: Call, place: Path) -> Iterator[Row]:
-        """Measure a call; for each dispatch that it launches, yield the measured columns of a row.
+        """Measure a call; yield the measured columns of one row for each dispatch that the call launches.
 
         If the call launches no dispatch, yield one row with the time of the call."""
         inputs = [
@@ -157,10 +157,10 @@ class Executors:
     def _block(
         self, call: Call, place: Path, inputs: Sequence[str], calls: int
     ) -> tuple[profile_events.Repetition, Sequence[Launch]]:
-        """Run one process that profiles calls; return the repetition that counts, and its dispatches.
+        """Run one process that profiles calls; return (number and time of the measured calls, dispatches).
 
-        The process makes `calls` calls as a warm-up, and then repeats them. Only the second repetition counts. If the
-        dispatches differ from call to call, both repetitions count and are returned as one."""
+        The process makes `calls` calls as a warm-up, and then the same number of measured calls. If the dispatches
+        differ from call to call, the warm-up calls count as measured calls too."""
         # The process has two repetitions of `calls` calls: a warm-up, and the one that counts. If the dispatches differ
         # from call to call, the two count as one repetition.
         for attempt in range(_ATTEMPTS):
@@ -190,9 +190,9 @@ class Executors:
     def _rotate(self, call: Call, place: Path) -> list[int]:
         """Write the files for cold operands, which must not be in the cache when a call reads them.
 
-        The files are many copies of each cold operand, and a compiled module that uses the next copy in each call.
-        Returns a number for each operand: the size of all its copies together in bytes, or 0 if the operand is not
-        cold.
+        For each cold operand, a file with many copies is written. A further file is a compiled module that calls the
+        measured function with the next copies, each time it is called. Returns a number for each operand: the size of
+        all its copies together in bytes, or 0 if the operand is not cold.
 
         Raises:
             ToolError: the size of the cache is not known, the copies need too much memory, or the module does not

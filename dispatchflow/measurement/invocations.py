@@ -31,8 +31,9 @@ _SIGNLESS = {"uint8": "int8", "uint16": "int16", "uint32": "int32", "uint64": "i
 class Input:
     """An operand: a number or a numpy array. Types of ml_dtypes, such as `bfloat16`, are allowed.
 
-    If `cold` is true, the operand is copied, and each call uses the next copy. The copies of all cold operands together
-    fill twice the last-level cache, so a copy is no longer in the cache when it is used again."""
+    If `cold` is true, the operand is copied many times, and each call uses the next copy. All copies of cold operands
+    together are at least twice as large as the last-level cache, so a copy is no longer in the cache when it is used
+    again."""
 
     value: Any
     cold: bool = False
@@ -73,7 +74,9 @@ class Call:
     results: tuple[str, ...]
     """The declared types of the results."""
     expected: tuple[tuple[str, bytes], ...] | None
-    """The type, with all sizes, and the bytes of each expected result. None if nothing is compared."""
+    """The type and the bytes of each expected result. None if nothing is compared.
+
+    The type has a number for every size, even if the function declares a dynamic size."""
     rtol: str | None
 
     @property

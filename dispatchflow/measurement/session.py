@@ -27,14 +27,15 @@ from dispatchflow.tools.limits import Limits
 
 _PATIENCE_S = 0.2
 _GROUP_S = 600.0
-"""The largest sum of the time budgets of all cases in a group, in seconds.
+"""The time budgets of the cases in a group add up to at most this number of seconds.
 
-Cases of the same shape (operation, sizes and types) stay in one group, even if they need more time."""
+A group consists of cases that are measured in the same rounds. Cases of the same shape (operation, sizes and types)
+stay in one group, even if they need more time."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRunner:
-    """The store, environment variables and limits of time and memory for benchmark processes."""
+    """The store, the environment variables, and the time and memory limits for benchmark processes."""
 
     store: Store
     environment: Mapping[str, str]
@@ -62,7 +63,8 @@ class Session:
             run: the name of the run.
             on_block: called after each block of a case. The arguments are the measurement to which the block belongs (a
                 `Trial`), and the number of measurements with the same protocol that are still undecided.
-            refusal: returns why this run cannot use a measurement of another run on a device; None if it can.
+            refusal: takes a measurement that another run made, and a device. It returns why this run cannot use the
+                measurement for the device, or None if it can.
             sleep: waits for a number of seconds.
             pauses: whether to wait between rounds. It is False only in tests that do not check times."""
         self._bench, self._store, self._toolchain = bench, bench.store, toolchain
@@ -92,7 +94,8 @@ class Session:
     def measure_until_decided(self, trial: Trial) -> None:
         """Run rounds until this measurement is decided: it is complete, or it has failed.
 
-        Other measurements of its group take part in these rounds, and may be decided too."""
+        A round runs one benchmark process for each measurement of a group. Therefore other measurements of the same
+        group may be decided too."""
         if trial.outcome is None and trial.rounds is None:
             # Claimed trials stay in the rounds: another invocation may wait for them while we wait for its trials.
             self._group += self._group_of(trial)
@@ -102,9 +105,9 @@ class Session:
     def _group_of(self, first: Trial) -> list[Trial]:
         """Choose the measurements (trials) that share rounds with `first`; return them as a new group.
 
-        The group has all undecided trials with the same shape (operation, sizes and types) as `first`. Trials of
-        further shapes are added as long as the time budgets of all trials in the group are at most `_GROUP_S` together.
-        """
+        The group has all undecided trials with the same shape (operation, sizes and types) as `first`. The trials of
+        further shapes are added, one shape after another, until the next shape would raise the sum of the time budgets
+        in the group above `_GROUP_S`."""
         shapes: dict[str, list[Trial]] = {first.shape: []}
         for trial in self.undecided:
             if trial.rounds is None:
@@ -122,7 +125,8 @@ class Session:
     def _rounds(self) -> Iterator[None]:
         """Measure the group in endless rounds: each round runs one benchmark process of each measurement.
 
-        The iterator yields after each benchmark process of a case, and while it waits for another run."""
+        The iterator yields after each benchmark process of a case. It also yields repeatedly while another run holds
+        the locks on all measurements of the group."""
         began = waited_s = 0.0
         while True:
             order = self._group = [trial for trial in self._group if trial.outcome is None]

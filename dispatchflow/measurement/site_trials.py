@@ -30,16 +30,17 @@ from dispatchflow.store.entries import Record
 from dispatchflow.tools import processes
 
 _EVENTS = 20_000
-"""The measured calls of a block launch about this number of dispatches at most.
+"""A block measures as many calls as launch this number of dispatches, or fewer.
 
-A profile has about 300 bytes for each dispatch."""
+The number of calls is computed as if each site launched one dispatch in each call. A profile has about 300 bytes for
+each dispatch."""
 _ATTEMPTS = 5
 """The number of attempts to profile a block. If events are lost, `_INCOMPLETE` applies instead."""
 _INCOMPLETE = 20
 """The number of attempts to profile a block if the runtime loses events of the profile."""
 _FLUSH_MS = 1
 _LOADS = 5
-"""The load of a module is recorded once. This recording is replayed this number of times."""
+"""The number of times that the recorded load of a module is replayed."""
 
 
 _Read = TypeVar("_Read")
@@ -119,8 +120,8 @@ class SiteTrials:
     def _with_load(self, chain: CaseState, made: Artifacts, program: Program, times: ProgramTimes) -> ProgramTimes:
         """Measure the dispatches that run while the module is loaded; return `times` with their total time.
 
-        If no dispatch runs then, `times` is returned unchanged. If their time cannot be measured, the field
-        `load_unknown` of the result says why."""
+        If loading the module runs no dispatches, `times` is returned unchanged. If their time cannot be measured, the
+        field `load_unknown` of the result says why."""
         # They run before the profile of the calls begins. Therefore a load and a call are recorded once, replayed and
         # profiled.
         tools, device, operation = self.executor.resolver.toolchain, chain.device, chain.case.operation
@@ -154,7 +155,7 @@ class SiteTrials:
         return msgspec.structs.replace(times, at_load_ns=found, load_unknown=unknown)
 
     def one_call(self, case: Case, device: Device) -> tuple[Program, Calls]:
-        """Verify a case, profile one call, and return the program's sites and the call's events.
+        """Verify a case and profile one call of it; return (program with its sites, events of the call).
 
         Nothing is recorded in the store.
 
@@ -175,9 +176,9 @@ class SiteTrials:
     def _repeated(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> tuple[_Read, int | None]:
         """Profile calls in a process, and extract a result from the profile with `read`.
 
-        If this fails, for example because events of the profile were lost, it is tried again. `flush_ms` is the
-        interval at which the runtime empties its event buffer in the first attempt. Later attempts use `_FLUSH_MS`.
-        Returns the result of `read`, and the interval of the successful attempt."""
+        If the process or `read` fails, for example because the runtime lost events of the profile, both are tried
+        again. The runtime empties its event buffer at an interval: `flush_ms` in the first attempt, `_FLUSH_MS` in
+        later attempts. Returns the result of `read`, and the interval of the successful attempt."""
         attempt = 1
         while True:
             try:

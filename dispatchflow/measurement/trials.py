@@ -30,7 +30,9 @@ from dispatchflow.tools import machine
 from dispatchflow.workload import ENTRY
 
 _DISPATCH_BLOCKS = 6
-"""The number of blocks, from the first, in which the runtime also reports the time of each dispatch."""
+"""The number of blocks at the start of a measurement in which each dispatch is timed.
+
+A block is one benchmark process. Later blocks time only whole calls."""
 
 
 class Anchored(Protocol_):
@@ -74,11 +76,17 @@ class Trial:
     """Whether the module has dispatches that the runtime can time."""
     blocks_ns: list[float] = field(default_factory=list)
     dispatches_ns: dict[str, list[float]] = field(default_factory=dict)
-    """The times of each dispatch in ns: one for each benchmark process that reported a time."""
+    """A dict from the name of each dispatch to its times in ns.
+
+    Each benchmark process that reports the dispatch adds one time."""
     waits: list[float | None] = field(default_factory=list)
-    """The fraction of its wall time that each benchmark process waited for a CPU. None if unknown."""
+    """The fraction of its wall time that each benchmark process waited for a CPU.
+
+    The list has one item for each process. An item is None if the fraction is unknown."""
     retaken: int = 0
-    """The number of disturbed benchmark processes that were repeated and do not count."""
+    """The number of benchmark processes that were repeated, because they waited too long for a CPU.
+
+    The times of these processes are not used."""
     spent_s: float = 0.0
     """The part of the protocol's time budget that the benchmark processes have used, in seconds."""
     iterations: int | None = None
@@ -90,7 +98,7 @@ class Trial:
     rounds: str | None = None
     """The name of the group of cases that share rounds with this case. None until the case has a group.
 
-    The name is the name of the run, a slash and the number of the group."""
+    The name is `RUN/NUMBER`: the name of the run and the number of the group."""
     claimed: bool = False
     """Whether this run holds the lock on the measurement, so that other runs wait."""
     awaited: bool = False
@@ -99,19 +107,22 @@ class Trial:
     """`measured`, `noisy` or `failed`. None until the outcome is decided."""
     reason: str | None = None
     failure: dict[str, Any] = field(default_factory=dict)
-    """Facts about a failure: `limit` and `repeatable`. They decide whether a later run tries again."""
+    """Facts about a failure, from which a later run decides whether to try again.
+
+    `limit` is the limit that the process exceeded, as (name, value). `repeatable` says whether the same failure is
+    expected again."""
     adopted: bool = False
     """Whether the blocks are from another run, which measured the same case."""
 
     anchors: Anchored | None = None
     """The anchors that show how fast the machine is during the measurement."""
     since: dict[str, int] = field(default_factory=dict)
-    """The number of benchmark processes of each anchor that ran before the first one of this trial."""
+    """A dict from the name of each anchor to the number of its processes before this measurement began."""
 
     rotation: ClassVar[str | None] = None
-    """The file of the module that calls the measured module, each time with other copies of the inputs.
+    """The file of an extra module, which calls the measured module with other copies of the inputs.
 
-    None if the inputs are not copied."""
+    Each call uses the next copy. None if the inputs are not copied."""
     longest_s: ClassVar[float] = inf
     """An upper bound of the time limit for one benchmark process, in seconds."""
     what: ClassVar[str] = "case"
@@ -144,7 +155,7 @@ class Trial:
 
     @property
     def unsure(self) -> bool:
-        """Whether the median is too uncertain, or too many blocks waited for a CPU."""
+        """Whether the median time is too uncertain, or too many benchmark processes waited too long for a CPU."""
         return statistics.disturbed(self.disturbed_blocks, len(self.waits)) or statistics.noisy(self.blocks_ns)
 
     def spent(self, block: Block, wall_s: float) -> float:
@@ -154,7 +165,7 @@ class Trial:
         return wall_s
 
     def ran_with(self, toolchain: Toolchain) -> dict[str, Any]:
-        """Return the versions of the toolchain and its runtime, and the digest of the runtime, by name."""
+        """Return a dict with the versions of the toolchain and its runtime, and the digest of the runtime."""
         # `runtime_digest` tells runtimes of the same version apart.
         return {
             "runtime": toolchain.runtime_version,
@@ -186,7 +197,9 @@ class _Slow(Trial):
 
 @dataclass
 class ColdTrial(_Slow):
-    """The measurement of a case with `cache=cold`: each call uses the next copy of the inputs."""
+    """The measurement of a case with `cache=cold`: the inputs of a call are not in a cache.
+
+    The inputs are copied many times, and each call uses the next copy."""
 
     problem: str | None = None
     """The reason why copies of the inputs cannot be used. None if they can."""

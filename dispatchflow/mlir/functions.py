@@ -57,9 +57,10 @@ class Declaration:
 
 
 def functions(text: str) -> list[str]:
-    """Guess the names of the outermost public functions in MLIR that a user wrote, in the text's order.
+    """Guess the names of the outermost public functions from the text of a module that a user wrote.
 
-    The guess needs no compiler. `declarations` finds the names with certainty, in a text that the compiler printed."""
+    The names are in the order of the text. The guess needs no compiler. `declarations` finds the names with certainty,
+    but needs a text that the compiler printed."""
     depth, found = 0, list[tuple[int, str]]()
     for match in _WRITTEN.finditer(text):
         if match[0] in "{}":
@@ -79,7 +80,7 @@ def is_bytecode(content: bytes) -> bool:
 
 
 def foreign_format(content: bytes) -> str | None:
-    """Return why `content` cannot be MLIR, such as "is empty". None if it may be MLIR."""
+    """Return why `content` cannot be MLIR, such as "is empty". Return None if it may be MLIR."""
     if not content.strip():
         return "is empty"
     if is_bytecode(content):
@@ -95,9 +96,9 @@ _STORE = re.compile(rf"\b(?:util\.global\.store|ml_program\.global_store(?:_grap
 
 
 def stored(text: str) -> list[str]:
-    """Return the names of the globals that the functions of a module write.
+    """Return the names of the globals to which the functions of a module write.
 
-    `text` is the module as the compiler printed it. Globals that only initializers write are left out."""
+    `text` is the module as the compiler printed it. Globals to which only initializers write are left out."""
     functions = re.sub(r"^  util\.initializer \{.*?^  \}", "", text, flags=re.MULTILINE | re.DOTALL)
     return list(dict.fromkeys(_symbol(match[1]) for match in _STORE.finditer(functions)))
 
@@ -109,7 +110,9 @@ def without_resources(text: str) -> str:
 
 
 def callable_name(name: str) -> bool:
-    """Return whether the runtime's tools accept a function's name: valid UTF-8 without a zero byte."""
+    """Return whether the runtime's tools accept `name` as the name of a function.
+
+    They accept valid UTF-8 without a zero byte."""
     return "\ufffd" not in name and "\0" not in name
 
 
@@ -125,7 +128,7 @@ def module_name(text: str) -> str:
 
 
 def declarations(text: str) -> dict[str, Declaration]:
-    """Return the types of each outermost public function, by its name.
+    """Return a dict from the name of each outermost public function to its types.
 
     `text` is the module as the compiler printed it. A type that is neither a tensor nor a number keeps its MLIR
     spelling."""
@@ -153,7 +156,7 @@ def _declared(text: str, opening: int) -> Declaration:
 
 
 def from_facts(facts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Declaration]:
-    """Convert the result of `to_facts` back to declarations."""
+    """Convert lists of types, as `to_facts` returns them for JSON, back to declarations."""
     return {name: Declaration(tuple(inputs), tuple(results)) for name, (inputs, results) in facts.items()}
 
 

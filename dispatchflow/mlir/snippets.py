@@ -1,4 +1,4 @@
-"""Pieces of a function's body as text. Every op and block argument ends in `loc(unknown)`."""
+"""Build pieces of a function's body as MLIR text. Every op and block argument ends in `loc(unknown)`."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
 
 
 def scalars(values: Sequence[int], element: ElementType) -> tuple[str, str, str]:
-    """Return (names, types, ops) for constant scalars that a named op takes after its tensors.
+    """Return (names, types, ops) for constant scalars that a named linalg op takes after its tensors.
 
-    The names and the types are text to append to the op's lists: `, %scalar0, %scalar1` and `, i32, i32`. The ops
-    define the scalars and must come before the named op."""
+    The names and the types are text to append to the operands of the named op: `, %scalar0, %scalar1` and `, i32, i32`.
+    The returned ops define the scalars and must come before the named op."""
     names = [f"%scalar{i}" for i in range(len(values))]
     text = "".join(
         f"    {name} = arith.constant {value} : {element.mlir} loc(unknown)\n"
@@ -130,8 +130,8 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
     """Return the ops with which a `linalg.generic` adds the product of two inputs to `%so_far`.
 
-    The result is the argument `lines` of `generic`. `factors` has the tensor type of each input, by the name of the
-    input's block argument. Both inputs are converted to the type `to` before they are multiplied."""
+    Pass the result to `generic` as `lines`. `factors` is a dict from the block argument's name of each input to the
+    input's tensor type. Both inputs are converted to the type `to` before they are multiplied."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [
@@ -155,7 +155,7 @@ def narrowed(source: str, wide: TensorType, result: TensorType, prefix: str = ""
 
 
 def arith(word: str, element: ElementType) -> str:
-    """Return the arith op for an element type. For the word `add`, this is `arith.addf` or `arith.addi`."""
+    """Return the name of an arith op for an element type: `arith.addf` or `arith.addi` for the word `add`."""
     if word == "max":
         return "arith.maximumf" if element.is_float else "arith.maxsi"
     return f"arith.{word}{'f' if element.is_float else 'i'}"

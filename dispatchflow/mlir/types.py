@@ -64,7 +64,7 @@ class TensorType(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     element: ElementType
     dynamic: tuple[str, ...] = ()
-    """The name of the SSA value with the size of each axis, or an empty string for a static axis.
+    """The name of the SSA value that is the size of each axis; an empty string for a static axis.
 
     The tuple is empty if all axes are static."""
 

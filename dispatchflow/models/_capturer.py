@@ -3,10 +3,11 @@
 `engine/capture.py` runs this script as a process of its own. The script imports only a toolchain's Python bindings and
 the standard library.
 
-The input is a module after the compiler's phase `flow`, where the location of each dispatch has a name `df.site.N`. The
-script adds operations that copy each operand and result of the dispatches, and store the copy in a new global, called a
-slot. A new function, `df_capture`, calls the original function and returns that function's results, followed by all
-slots. The file `--facts` describes the slots as JSON, in the type `models.captured.Capturing`."""
+The input is a module that has been through the compiler's phase `flow`. The location of each dispatch has a name
+`df.site.N`. The script adds operations that copy each operand and result of the dispatches, and store the copy in a new
+global, called a slot. A new function, `df_capture`, calls the original function and returns that function's results,
+followed by the values of all slots. The file `--facts` describes the slots as JSON, in the type
+`models.captured.Capturing`."""
 
 import argparse
 import os

@@ -1,6 +1,6 @@
-"""Read the `flow.dispatch` operations of a module after the phase `flow`.
+"""Read the `flow.dispatch` operations of a module that has been through the compiler's phase `flow`.
 
-This needs the Python bindings of an IREE toolchain."""
+The import of this Python module needs the Python bindings of an IREE toolchain."""
 
 import _reading as reading
 from iree.compiler import ir

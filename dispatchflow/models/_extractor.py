@@ -1,16 +1,17 @@
-"""Write each dispatch of a module after the phase `flow` as a module of its own.
+"""Extract each dispatch of a module, after the compiler's phase `flow`, as a module of its own.
 
 `engine/extraction.py` runs this script as a process of its own. The script imports only a toolchain's Python bindings
 and the standard library.
 
 The script writes the modules `0.mlir`, `1.mlir`, … into the working directory. It also writes a JSON file that
 describes them, in the type `models.extraction.Extracted`. Dispatches share a module if they launch the same export with
-the same types of operands and the same constants. For a module with lowering configurations from a tuning, a second
-file without the configurations is written: `0.plain.mlir`.
+the same types of operands and the same constants. If a module has lowering configurations from a tuning, a second file,
+such as `0.plain.mlir`, has the module without them.
 
-The written modules have been through the phase `flow`, like the input, but name no target. They are compiled with
-`--compile-from=flow`, which leaves out the phases up to `flow`. If these phases ran again, they would change some
-dispatches: IREE 3.13's global optimization, for example, rewrites products with strided inputs inside executables."""
+The input and the written modules have been through the phase `flow`. The written modules name no target. They are
+compiled with `--compile-from=flow`, which leaves out the phases up to `flow`. If these phases ran again, they would
+change some dispatches: IREE 3.13's global optimization, for example, rewrites products with strided inputs inside
+executables."""
 
 import argparse
 import os
@@ -62,8 +63,8 @@ def extract(options):
 def _alone(dispatch):
     """Return a new module whose function launches only this dispatch, and a description of the module.
 
-    The description has the fields of a `models.extraction.Extract`, as a dict. The module does not contain the
-    executable yet."""
+    The description has the fields of a `models.extraction.Extract`, as a dict. The module does not yet contain the
+    executable that the dispatch launches."""
     operation = dispatch.operation
     constants, arguments = [], {}
     for value in operation.operands:
@@ -102,10 +103,11 @@ def _alone(dispatch):
 
 
 def _origin(dispatch, value):
-    """Return which operand or size of a dispatch `value` is: the fields of a `models.extraction.Argument`.
+    """Return how a dispatch uses `value`: as an operand, as a dynamic size, or only in its workload.
 
-    The result is `{"value": "in0"}` for the first operand. It is `{"value": "out0", "dim": 1}` for the size of
-    dimension 1 of the first result, and `{"value": "workload0"}` for a number that occurs only in the workload."""
+    The result is a dict with fields of `models.extraction.Argument`. The first operand gives `{"value": "in0"}`. The
+    size of dimension 1 of the first result gives `{"value": "out0", "dim": 1}`. A number in the workload gives
+    `{"value": "workload0"}`."""
     if value in dispatch.arguments:
         return {"value": f"in{dispatch.arguments.index(value)}"}
     sized = [(f"in{i}", *each) for i, each in enumerate(zip(dispatch.arguments, dispatch.argument_dims))]

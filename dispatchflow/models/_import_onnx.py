@@ -39,9 +39,10 @@ def _graphs(graph):
 
 
 def _read(path):
-    """Read a model and infer its types; return (model, opset from which the model was converted).
+    """Read a model and infer its types; return (model, opset before conversion).
 
-    The opset is None if the model was not converted."""
+    A model with an opset below `OPSET` is converted to `OPSET`. If the model is not converted, the returned opset is
+    None."""
     import onnx
     from onnx import shape_inference, version_converter
 

@@ -1,10 +1,10 @@
 """Import a PyTorch module as an MLIR module; this script runs as a process of its own.
 
-The script imports torch, iree.turbine, numpy, the standard library and the user's file. A function in that file
-returns the PyTorch module and example arguments. The script writes four files:
+The script imports torch, iree.turbine, numpy, the standard library and the user's file. A function in that file returns
+the PyTorch module and example arguments. The script writes these files:
 - the MLIR module as text, with the paths of PyTorch modules as locations
-- the weights
-- the arguments, and the results that PyTorch computes from them
+- the weights, if there are any
+- the arguments, and the results that PyTorch computes from them, if numpy has their types
 - facts about the import, or an error with its hint, as JSON"""
 
 import argparse
@@ -19,7 +19,7 @@ SCOPE = "model"  # the scope of the weights, which `parameters = ["model=net.irp
 
 
 class Refused(Exception):
-    """The import failed; `told` has the problem and a hint, and says whether the user's input is wrong."""
+    """The import failed. The dict `told` has the problem, a hint, and whether the user's input is wrong."""
 
     def __init__(self, problem, hint="", wrong_input=False):
         super().__init__(problem)

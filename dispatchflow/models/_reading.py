@@ -22,7 +22,7 @@ def walk(operation, inside=lambda operation: True):
 
 
 def names(location, prefix):
-    """Find the names in a location that are `prefix` and a number; return each of these numbers once.
+    """Return the numbers N of the names `prefix`N in a location, each number once.
 
     For example, the name `df.op.7` gives 7 for the prefix `df.op.`. Locations nested in a matching name are not
     searched."""
@@ -64,7 +64,7 @@ def label(location, path, title):
 
 
 def calls(module):
-    """Return, for each function that calls others, its name with a list of the functions that it calls."""
+    """Return a dict from the name of each function that calls others to the names of its callees."""
     found = {}
     for top in children(module.operation):
         inside = [each for each in walk(top) if each.name == "util.call"]

@@ -1,14 +1,16 @@
 """Tag the operations and dispatches of a module, and find the tags again after a compile.
 
-A tag is a name, such as `df.op.7`, that this script writes into a location. If the compiler replaces an operation, the
-new operations get its location. Tags therefore lead from the compiled program back to the source.
+A tag is a name, such as `df.op.7`, that this script writes into an MLIR location. If the compiler replaces an
+operation, it gives the location to the new operations. Tags therefore lead from the compiled program back to the
+source.
 
 `engine/provenance.py` runs this script three times, each time as a new process. Between these runs, it runs phases of
-the compiler. The script imports only a toolchain's Python bindings and the standard library. Its three commands write
-JSON, whose types are in `models/tagged.py`:
-- `tag` gives operation N of the source module the location `df.op.N`.
-- `sites` gives dispatch N the location `df.site.N`, before the compiler merges equal dispatches.
-- `launches` reads both kinds of tags at the operations of the host program that launch dispatches."""
+the compiler. The script imports only a toolchain's Python bindings and the standard library. The script has three
+commands, and each writes JSON, whose types are in `models/tagged.py`:
+- `tag` sets the location of operation N of the source module to `df.op.N`.
+- `sites` sets the location of dispatch N to `df.site.N`, before the compiler merges equal dispatches.
+- `launches` finds the operations of the host program that launch dispatches, and reads both kinds of tags from their
+  locations."""
 
 import argparse
 import os
@@ -41,7 +43,7 @@ def _parsed(path):
 
 
 def _kind(operation):
-    """Return an operation's MLIR name, or for an ONNX node its operator, such as `onnx.Conv`."""
+    """Return the MLIR name of an operation; for an ONNX node, return its operator, such as `onnx.Conv`."""
     if operation.name == "torch.operator" and "name" in operation.attributes:
         return operation.attributes["name"].value
     return operation.name
@@ -57,9 +59,10 @@ def _text(operation, name):
 
 
 def _nodes(module):
-    """Return a list of nodes, and a dict that maps each operation to the index of its node.
+    """Return a list of nodes, and a dict from each operation to the index of its node.
 
-    A node is a dict with the fields of `tagged.Node`, and describes one operation outside of dispatches."""
+    A node is a dict that describes one operation; it has the fields of `tagged.Node`. Operations inside dispatches have
+    no nodes."""
     nodes, numbers, made, arguments = [], {}, {}, {}
     for operation in reading.walk(module.operation, lambda each: each.name != _DISPATCH):
         number = numbers[operation] = len(nodes)
@@ -147,14 +150,15 @@ def sites(options):
 
 
 def _is_entered(operation):
-    """Return whether operations nested in `operation` are listed separately among those of a dispatch.
+    """Return whether the operations nested in `operation` get their own entries in a dispatch's list.
 
-    This is False for a linalg operation: the operations in its body are listed as its `scalars`."""
+    The list has the operations of the dispatch. The result is False for a linalg operation: the operations in its body
+    are the `scalars` of its entry."""
     return not operation.name.startswith("linalg.")
 
 
 def _computation(operation):
-    """Return a dict with the fields of `tagged.Computation`, which describes an operation in a dispatch."""
+    """Return a dict that describes an operation in a dispatch; it has the fields of `tagged.Computation`."""
     scalars = [each for each in reading.walk(operation) if each != operation] if not _is_entered(operation) else []
     return {
         "kind": operation.name,
@@ -212,8 +216,8 @@ def launches(options):
 def _symbol(operation):
     """Return the symbols [executable, variant, export] of the kernel that `operation` launches.
 
-    The symbols are in an attribute of `operation`, or of an operation on which its operands depend. If no attribute has
-    them, return ["?"]."""
+    The symbols are in an attribute of `operation`, or of an operation that its operands depend on. If there is no such
+    attribute, the result is ["?"]."""
     seen, queue = set(), [operation]
     while queue:
         each = queue.pop(0)
@@ -235,14 +239,14 @@ def _top(operation):
 
 
 def _places(module):
-    """Map each top-level operation to (name, at load): the place that launches the dispatches in it.
+    """Map each top-level operation to (name, at load): what launches the dispatches that it contains.
 
-    If a function launches the dispatches, `name` is the function's name. If an initializer launches them, `at load` is
-    True, and `name` lists the globals that the initializer stores.
+    If a function launches them, `name` is the function's name, and `at load` is False. If an initializer launches them,
+    `at load` is True, and `name` lists the globals that the initializer stores.
 
-    Usually a top-level operation itself launches the dispatches in it. But an initializer may call a function that
-    records a command buffer, and store the buffer in a global. The function that loads this global then launches the
-    dispatches."""
+    Usually the top-level operation itself launches its dispatches. There is one exception: a function that records a
+    command buffer for an initializer, which stores the buffer in a global. The dispatches in this function are launched
+    by the function that loads the global."""
     tops = list(reading.children(module.operation))
     loads, initial = {}, {}
     for top in tops:

@@ -1,6 +1,6 @@
 """Format the text files of a bundle, a folder in which the sites of a program can be run separately.
 
-A site is a place of the program that launches a dispatch. The folder has one MLIR module for each dispatch. Sites that
+A site is a place of the program that launches a dispatch. The folder has an MLIR module for each site, but sites that
 launch equal dispatches share a module."""
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ If a folder has files, `doit extract` overwrites them only if the folder's `site
 class Bundle(msgspec.Struct, frozen=True):
     """The content of a bundle, a folder in which the sites of one case can be run separately.
 
-    This includes the flags with which the sites are compiled and run."""
+    A site is a place of the case's program that launches a dispatch. The content includes the flags with which the
+    sites are compiled and run."""
 
     case: str
     title: str
-    """The beginning of the name that each site gets in the spec: `net` in `net.s01`."""
+    """The beginning of the name that each site gets in `sites.toml`: `net` in `net.s01`."""
     target: str
     threads: int | None
     flags: str
@@ -42,17 +43,17 @@ class Bundle(msgspec.Struct, frozen=True):
     program: Program
     sweeps: tuple[Sweep, ...]
     left_out: str | None = None
-    """The name of the case's tuning if the tuning reads a file; otherwise None.
+    """The name of the case's tuning if it is left out of `sites.toml`; otherwise None.
 
-    The spec does not use this tuning."""
+    A tuning is left out if it reads a file."""
     replay: bool = False
     """Whether `repro.sh run` also records each call in a file that `iree-run-replay` reads."""
     execution: int | None = None
-    """The captured execution of each site, counted from 1; None for the last execution."""
+    """Which execution of each site was captured, counted from 1; None if it was the last execution."""
     wrong: bool = False
     """Whether the case's own results are wrong.
 
-    The expected results of the sites, which the case also computed, may then be wrong too."""
+    If they are, the expected results of the sites may be wrong too, because the case computed them."""
 
 
 WRONG = (
@@ -97,9 +98,10 @@ def _sweep(bundle: Bundle, sweep: Sweep) -> Iterator[str]:
 
 
 def _called(bundle: Bundle, sweep: Sweep) -> str:
-    """Return text that names a site and its kernel: `site 1, KERNEL; the same module as site 4, 7`.
+    """Return text that names a site, its kernel, and the other sites that share its module.
 
-    The site is that of `sweep`. Sites 4 and 7 launch the same dispatch as site 1."""
+    The site is `sweep.site`. An example is `site 1, KERNEL; the same module as site 4, 7`: the dispatches of these
+    three sites are equal."""
     same = f"; the same module as site {', '.join(map(str, sweep.same))}" if sweep.same else ""
     return f"site {sweep.site.number}, {sweep.site.export}{same}"
 
@@ -182,9 +184,10 @@ exit $failed
 
 
 def _given(sweep: Sweep) -> str:
-    """Return the branch of a `case` statement in the shell that sets a site's inputs and expected results.
+    """Return shell code, one branch of a `case` statement, for a site's inputs and expected results.
 
-    The values are not quoted, because they have no characters that the shell interprets."""
+    The code sets shell variables to the flags for IREE's tools. The values are not quoted, because they have no
+    characters that the shell interprets."""
     inputs = " ".join(f"--input={_of_tools(word)}" for word in sweep.inputs or ())
     names = [f"out{i}" for i in range(len(sweep.expected))]
     results = " ".join(f"--expected_output={_of_tools(word)}" for word in sweep.expected)
@@ -241,9 +244,10 @@ def readme(bundle: Bundle) -> str:
 
 
 def sources(program: Program, site: Site) -> list[str]:
-    """Return one line of text for each source operation that a site computes.
+    """Return one line of text for each operation in the user's source that `site` computes.
 
-    The line has the operation's kind, and its name and its place in the source if they are known."""
+    The line has the operation's kind, such as `linalg.matmul` or `onnx.Conv`. If the operation's name and its place in
+    the source are known, the line has them too."""
     known = {operation.number: operation for operation in program.operations}
     found = (known[origin.operation] for origin in site.origins)
     return [" ".join(filter(None, (each.kind, each.name, each.place))) for each in found]

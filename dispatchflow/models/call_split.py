@@ -13,14 +13,13 @@ _ALLOCATION = ("alloca", "dealloca")
 _ONLY_ORDER = ("barrier",)
 
 Span = tuple[int, int]
-"""Start and end, in ns."""
+"""A span of time: its start and its end, in ns."""
 
 
 class Split(msgspec.Struct, frozen=True):
     """The wall time of one or more calls, and the five parts that add up to this time; all in ns.
 
-    A moment may fit the descriptions of several parts. It then counts in the first of them, in the order of the fields.
-    """
+    A moment that fits several parts counts only in the one whose field comes first."""
 
     call_ns: int
     """The wall time of the calls, as the benchmark tool measured it."""
@@ -29,17 +28,17 @@ class Split(msgspec.Struct, frozen=True):
     launching_ns: int
     """The time in which a queue executes an operation, but no dispatch runs.
 
-    For example, the operation begins, is between two dispatches, or copies or fills memory."""
+    For example, the operation is starting, is between two of its dispatches, or copies or fills memory."""
     allocation_ns: int
     """The time in which a queue allocates or frees memory."""
     waiting_ns: int
-    """The time in which an operation was submitted and has not ended, and which belongs to no part above.
+    """The time in which an operation is in a queue, but nothing runs and no memory is allocated or freed.
 
-    For example, a worker is waking up, or a dependency is pending."""
+    For example, a worker is waking up, or the operation waits for a dependency."""
     host_ns: int
     """The time in which no operation is in a queue.
 
-    The host program runs, or wakes up after the last operation."""
+    In this time, the host program runs, or it wakes up after the last operation has ended."""
 
 
 def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], call_ns: int) -> Split:
@@ -75,17 +74,17 @@ def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], c
 
 
 def spans_of(launches: Iterable[Launch], operations: Iterable[QueueOperation]) -> list[Span]:
-    """Return the start and end of the execution of each queue operation, in ns.
+    """Return the start and the end of each queue operation's execution, in ns.
 
-    If the profile does not have them, they are estimated in the same way as in `split_of`."""
+    If the profile does not have these times, they are estimated in the same way as in `split_of`."""
     executing = _executing(launches)
     return [_span(each, executing.get(each.submission)) for each in operations]
 
 
 def _executing(launches: Iterable[Launch]) -> dict[int, Span]:
-    """Return the earliest start and the latest end of the launches of each submission.
+    """Return a dict from the number of each submission to the span of time in which its dispatches ran.
 
-    A launch is one execution of a dispatch. The keys of the result are the numbers of the submissions."""
+    The span begins when the submission's first dispatch starts, and ends when its last dispatch has ended."""
     found: dict[int, Span] = {}
     for launch in launches:
         start, end = found.get(launch.submission, (launch.start_ns, launch.end_ns))
@@ -113,7 +112,7 @@ def union_ns(spans: Iterable[Span]) -> int:
 
 
 def own_times(launches: Sequence[Launch]) -> list[int]:
-    """Return the share of each launch, in ns, of the time in which at least one launch runs.
+    """Divide the time in which dispatches run among their launches; return the share of each, in ns.
 
     A launch is one execution of a dispatch. While several launches run at the same time, each gets an equal share of
     this time. The sum of all shares is exactly the time in which at least one launch runs."""
@@ -142,8 +141,8 @@ def own_times(launches: Sequence[Launch]) -> list[int]:
 def apportioned(parts: Sequence[int], total: int) -> list[int]:
     """Scale `parts` to integers whose sum is exactly `total`.
 
-    The scaled numbers with the largest fractions are rounded up, and all others are rounded down. If all parts are 0,
-    all results are 0."""
+    The scaled numbers with the largest fractional parts are rounded up, and all others are rounded down. If all parts
+    are 0, all results are 0."""
     whole = sum(parts)
     if not whole:
         return [0] * len(parts)

@@ -1,8 +1,9 @@
-"""Read the operands and results of a program's sites from the results of the function `df_capture`.
+"""Read the operands and results of a program's sites from what the function `df_capture` returns.
 
-A site is a place of the program that launches a dispatch. The script `_capturer.py` changes a module so that it copies
-the operands and results of its dispatches into globals, called slots. The script also adds the function `df_capture`,
-which calls the program and returns the content of all slots. The slot of a scalar is an i64 with the scalar's bits."""
+A site is a place of the program that launches a dispatch. The script `_capturer.py` changes a module so that the module
+copies the operands and results of its dispatches into globals, called slots. The script also adds the function
+`df_capture`, which calls the program and returns the content of all slots. The slot of a scalar is an i64 with the
+scalar's bits."""
 
 from __future__ import annotations
 
@@ -116,7 +117,7 @@ class Capture(msgspec.Struct, frozen=True):
     tensors: tuple[Tensor, ...]
     missing: tuple[Missing, ...] = ()
     executions: dict[str, int] = {}
-    """The number of executions of each site in the call. The keys are the sites' numbers as text."""
+    """A dict from the number of each site, as text, to the number of its executions in the captured call."""
 
     @property
     def nbytes(self) -> int:
@@ -133,11 +134,11 @@ a scalar."""
 def capture(
     made: Capturing, sites: Mapping[int, int], read: Read, execution: int | None = None
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Return the description of the values that a call captured, and the bytes of each value by its name.
+    """Return a description of the values that a call captured, and a dict from their names to their bytes.
 
     Args:
         made: the description of the module that was called.
-        sites: the number of each dispatch's site; the keys are the numbers of the dispatches.
+        sites: a dict from the number of each dispatch to the number of the site that launches it.
         read: a function that returns the content of a slot, which is a global with a captured value.
         execution: which execution of each site was captured, from 1; None for the last one."""
     tensors: list[Tensor] = []
@@ -189,14 +190,14 @@ def with_fills(
     An element is undefined if it depends on memory that the program never wrote. The two calls filled this memory with
     different numbers.
 
-    The result is a capture in which tensors with undefined elements are marked, and a mask for each marked tensor, by
-    the mask's name. A mask is 1 where an element is undefined. A tensor whose size differs between the calls is moved
-    to `missing`.
+    The function returns two values. The first is `one` with these changes: tensors with undefined elements are marked,
+    and a tensor whose size differs between the calls is moved to `missing`. The second is a dict from the name of each
+    mask to its bytes. There is a mask for each marked tensor, and it is 1 where an element is undefined.
 
     Args:
         one: the capture from the first call.
-        contents: the bytes of each tensor in the first call, by the tensor's name.
-        other: the bytes of each tensor in the second call, by the tensor's name."""
+        contents: a dict from the name of each tensor to its bytes in the first call.
+        other: a dict from the name of each tensor to its bytes in the second call."""
     tensors: list[Tensor] = []
     missing = list(one.missing)
     masks: dict[str, bytes] = {}
@@ -235,8 +236,8 @@ def capturer_argv(
 ) -> tuple[str, ...]:
     """Return a command line that runs the script `_capturer.py` on the module in the file `flow`.
 
-    The script changes the module so that it also returns the operands and results of its dispatches. It writes the
-    changed module to `capturing`, and a description of this module (`Capturing`) to `capturing.json`."""
+    The script changes the module so that the module also returns the operands and results of its dispatches. It writes
+    the changed module to the file `capturing`, and a description of this module (`Capturing`) to `capturing.json`."""
     options = (
         f"--bindings={bindings}",
         "--input=flow",

@@ -8,17 +8,17 @@ from dispatchflow.models import kinds
 from dispatchflow.models.tagged import Node
 
 Point = int | str
-"""A point of the def-use graph: the number of a node, or the name of a source or a sink.
+"""A point of the def-use graph: the number of a node, or the name of a point that is no operation.
 
-A source is an argument of a function (`argument main 0`), or `constant`. A sink is the results of a function (`result
-main`)."""
+These names are `argument main 0` for argument 0 of the function `main`, `result main` for the results of this function,
+and `constant` for what operations without operands depend on."""
 
 
 class DefUse:
     """The graph of a module's operations and the values that they use.
 
-    Its nodes are operations. The operations in the body of a linalg operation have no nodes: they belong to the node of
-    the linalg operation. Each operation in a function, loop or branch has its own node.
+    Its nodes are operations. The operations in the body of a linalg operation have no nodes of their own: they belong
+    to the linalg operation's node. Each operation in a function, loop or branch has its own node.
 
     A point of the graph is a node (as its number), an argument of a function (`argument main 0`), the results of a
     function (`result main`), or `constant`."""

@@ -1,7 +1,7 @@
-"""Describe the modules that the script `_extractor.py` wrote, as sweeps of a spec.
+"""Make a `[[sweep]]` table of a spec for each module that the script `_extractor.py` wrote.
 
-The script writes each dispatch of a program as a separate module. A sweep is a `[[sweep]]` table of a TOML spec; it
-names the module, and its inputs and results. A site is a place of the program that launches a dispatch."""
+The script writes each dispatch of a program as a separate module. The table, in TOML, names the module, its inputs and
+its expected results. A site is a place of the program that launches a dispatch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNUSABLE = {
     "encoding": "its operands have an encoding, a layout that the compiler chooses later, so no function can take them",
     "complex<": "its operands or results are complex numbers, which a spec cannot describe",
 }
-"""Parts of MLIR types that no argument or result in a spec can have, each with the reason."""
+"""A dict from parts of MLIR types to the reason why a spec cannot describe such types."""
 
 
 class Argument(msgspec.Struct, frozen=True):
@@ -32,16 +32,17 @@ class Argument(msgspec.Struct, frozen=True):
     type: str
     """The argument's MLIR type: `tensor<4x?xf32>`, `index`."""
     value: str
-    """The name of the operand or result of the dispatch from which the argument comes.
+    """The name of what the argument passes to the dispatch.
 
-    If an operand is passed, this is its name, `in0`. If a size is passed, this is the operand or result (`out0`) that
-    has the size. If a number is passed that occurs only in the dispatch's workload, this is `workload0`."""
+    If the argument is an operand of the dispatch, this is the operand's name, `in0`. If it is the size of a dimension,
+    this is the name of the operand or result (`out0`) with this dimension. If it is a number that occurs only in the
+    dispatch's workload, this is `workload0`."""
     dim: int | None = None
     """The index of the dimension whose size is passed; None if no size is passed."""
 
 
 class Extract(msgspec.Struct, frozen=True):
-    """An extracted module, with one executable and a function that launches one export of it."""
+    """An extracted module: one executable, and a function that launches one export (kernel) of it."""
 
     executable: str
     export: str
@@ -55,7 +56,7 @@ class Extracted(msgspec.Struct, frozen=True):
 
     modules: tuple[Extract, ...]
     dispatches: dict[int, int]
-    """The number of each dispatch's module. The keys are numbers of dispatches (`Site.dispatch`)."""
+    """A dict from the number of each dispatch (`Site.dispatch`) to the index of its module in `modules`."""
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -80,11 +81,13 @@ class Sweep(msgspec.Struct, frozen=True):
     name: str
     """The beginning of the names of the sweep's files: `s01` in `s01.mlir`."""
     inputs: tuple[str, ...] | None
-    """The value of `inputs` in the table. None if the inputs are not known, for the reason in `why`."""
+    """The value of `inputs` in the table; None if the inputs are not known. The reason is then in `why`."""
     expected: tuple[str, ...] = ()
     """The value of `expected` in the table. It is empty if the results are not compared."""
     files: tuple[tuple[str, str], ...] = ()
-    """(name of a file beside the module, `s01.in0.bin`; name of the captured value in the file, `in0`)."""
+    """The files beside the module, as pairs: name of the file, name of the captured value in it.
+
+    An example of a pair is (`s01.in0.bin`, `in0`)."""
     why: str | None = None
     """The reason why inputs or expected results are missing; None if neither is missing."""
 
@@ -105,10 +108,10 @@ def stem(number: int, program: Program) -> str:
 
 
 def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict[int, list[Site]]:
-    """Group sites by the extracted module that they launch; return the sites of each module by its number.
+    """Return a dict from the number of each extracted module to the sites that launch its dispatch.
 
-    Only sites whose numbers are in `sites` are returned, in program order. A site is left out if it has no module,
-    because the compiler added its dispatch after it had formed all others."""
+    Only sites whose numbers are in `sites` are included, in program order. A site has no module, and is left out, if
+    the compiler added its dispatch after it had formed all others."""
     found: dict[int, list[Site]] = {}
     for site in program.sites:
         if site.number in sites and site.dispatch in extracted.dispatches:
@@ -117,9 +120,7 @@ def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict
 
 
 def captured_first(sites: Sequence[Site], captured: Container[int]) -> list[Site]:
-    """Sort sites so that those whose numbers are in `captured` come first.
-
-    `sites` has the sites that share one extracted module."""
+    """Sort the sites of one extracted module so that those whose numbers are in `captured` come first."""
     return sorted(sites, key=lambda site: site.number not in captured)
 
 
@@ -139,9 +140,9 @@ def sweep(
         program: the program of the sites.
         extracted: the modules of the program.
         number: the number of the module.
-        sites: the sites that launch the module (see `captured_first`).
-        captured: the captured operands and results of the first site, by name (`in0`, `out0`). If nothing was captured,
-            `captured` is the reason."""
+        sites: the sites that launch the module's dispatch (see `captured_first`).
+        captured: a dict from names (`in0`, `out0`) to the captured operands and results of the first site. If nothing
+            was captured, it is a text that says why."""
     site, module, name = sites[0], extracted.modules[number], stem(sites[0].number, program)
     same = tuple(sorted(each.number for each in sites[1:]))
     if why := _unusable(module):
@@ -179,9 +180,9 @@ def _unusable(module: Extract) -> str | None:
 
 
 def random_input(argument: Argument) -> str | None:
-    """Return the entry of `inputs` that gives an argument random numbers, such as `4x8xf32`.
+    """Return the entry of a spec's `inputs` that gives an argument random numbers, such as `4x8xf32`.
 
-    `inputs` is a list in a spec. If the argument is a scalar or has a dynamic size, the result is None."""
+    If the argument is a scalar or has a dynamic size, the result is None."""
     type_ = spelling(argument.type)
     if "?" in type_ or not argument.type.startswith("tensor<"):
         return None

@@ -72,7 +72,9 @@ def is_around(operation: Computation) -> bool:
 
 
 def arithmetic(operation: Computation) -> int | None:
-    """Return how many arithmetic operations each iteration of a linalg operation does; None if unknown."""
+    """Return the number of arithmetic operations in each iteration of a linalg operation.
+
+    The result is None if this number is unknown."""
     if operation.scalars:
         return sum(_ARITHMETIC.match(scalar.kind) is not None for scalar in operation.scalars)
     if _NO_WORK.match(operation.kind) or operation.maps or moves(operation.kind):

@@ -14,8 +14,8 @@ from dispatchflow.models.site import Program, Site
 WRONG, DOUBTFUL, RIGHT = "WRONG", "doubtful", "right"
 """The verdicts of a site.
 
-There are two tolerances for an error; `verification/tolerances.py` explains why. A site is wrong if an error is above
-both tolerances, doubtful if an error is between them, and right if all errors are below both."""
+There are two tolerances for the error of an element; `verification/tolerances.py` explains why. A site is wrong if an
+error is above both tolerances, doubtful if an error is between them, and right if all errors are below both."""
 
 _HOST = "no single site is wrong: accumulated error or the host program"
 
@@ -29,20 +29,20 @@ class ResultCheck(msgspec.Struct, frozen=True):
     word: str
     """The verdict, one of `verification.verdict_words.VERIFICATIONS`."""
     error: float | None
-    """The largest error divided by the tolerance (the smaller one of two); None if bits are compared."""
+    """The worst element's error divided by the smaller of its two tolerances; None if bits are compared."""
     wrong: int
     """The number of elements that are not as expected."""
     elements: int
     undefined: int = 0
     """The number of elements that are not compared, since they depend on memory that was never written."""
     index: tuple[int, ...] = ()
-    """The index of the worst element in the tensor."""
+    """The index, in the tensor, of the element that is farthest from what is expected."""
     got: str | None = None
     expected: str | None = None
 
     @property
     def severity(self) -> tuple[bool, float, int]:
-        """A sort key, which is larger for a worse result of the site."""
+        """A sort key: the worse this result of the site is, the larger the key."""
         return self.word == "different", self.error or 0.0, self.wrong
 
 
@@ -58,7 +58,7 @@ class SiteCheck(msgspec.Struct, frozen=True):
 
     @property
     def worst(self) -> ResultCheck | None:
-        """The worst result of the site; None if no result is compared."""
+        """The comparison of the site's worst result; None if no result is compared."""
         return max(self.results, key=lambda each: each.severity, default=None)
 
     @property
@@ -71,9 +71,10 @@ class SiteCheck(msgspec.Struct, frozen=True):
 
 
 class Located(msgspec.Struct, frozen=True):
-    """The comparison of the results of a case's sites with those of the same dispatches on another target.
+    """The comparison of the results of a case's sites with expected results from a reference.
 
-    A site is a place of the case's program that launches a dispatch. The other target is the reference."""
+    A site is a place of the case's program that launches a dispatch. The reference is the same dispatch, compiled for
+    another target."""
 
     case: str
     reference: str
@@ -86,8 +87,8 @@ class Located(msgspec.Struct, frozen=True):
     other: str | None = None
     """The name of another target that could be the reference.
 
-    The first site in `uncompiled` compiles for this target. The name is None if all sites compile for the reference, or
-    if no other target was found."""
+    It is a target for which the first site in `uncompiled` compiles. The name is None if all sites compile for the
+    present reference, or if no such target was found."""
 
     @property
     def wrong(self) -> tuple[SiteCheck, ...]:

@@ -3,9 +3,9 @@
 A launch is one execution of a dispatch. The launches of one submission are the dispatches of one command buffer. The
 names of their kernels (exports), in order, show which command buffer of the program was submitted.
 
-Several command buffers may have the same sequence of exports. If they are recorded once and used by all calls, the
-runtime's numbers of the command buffers distinguish them, because these numbers ascend in the order of creation. Sites
-that cannot be distinguished form one group, which is written as `3|7`."""
+Several command buffers may have the same sequence of exports. If each is recorded once and used by all calls, they can
+still be distinguished, because the runtime numbers them in the order in which they are created. Sites that cannot be
+distinguished form one group, which is written as `3|7`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dispatchflow.iree.profile_events import Launch, Profile
 from dispatchflow.models.site import Program, Site
 
 Group = tuple[int, ...]
-"""The ascending numbers of the sites to which a launch may belong; usually a single number."""
+"""The ascending numbers of the sites to which one execution of a dispatch may belong; usually one."""
 
 
 def name_of(group: Group) -> str:
@@ -75,18 +75,18 @@ def _exports(run: Sequence[Launch]) -> tuple[str, ...]:
 def _by_order_of_creation(
     runs: Sequence[Sequence[Launch]], candidates: Mapping[tuple[str, ...], Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Find out to which command buffers of the program each command buffer in a profile may correspond.
+    """Find the command buffers of the program to which each command buffer in a profile may correspond.
 
-    The keys of the result are the runtime's numbers of the command buffers in the profile. The values are lists of
-    indices of command buffers in the program. Numbers and indices both ascend in the order of creation. An index that
-    contradicts this order is dropped. Only command buffers that were submitted several times are in the result.
+    The result is a dict from the runtime's number of a command buffer in the profile to a list of indices of command
+    buffers in the program. Numbers and indices both ascend in the order of creation, and an index that contradicts this
+    order is left out. A command buffer that was submitted only once is not in the dict.
 
-    The result is empty if no assignment fits, or if one command buffer was submitted with different sequences of
-    exports.
+    The dict is empty if no assignment fits, or if one command buffer was submitted with different sequences of exports.
 
     Args:
         runs: the launches of each submission.
-        candidates: for each sequence of exports (names of kernels), the indices of the command buffers that have it."""
+        candidates: a dict from each sequence of exports (names of kernels) to the indices of the command buffers in the
+            program that have this sequence."""
     sequences: dict[int, set[tuple[str, ...]]] = defaultdict(set)
     count: dict[int, int] = defaultdict(int)
     for run in runs:
@@ -107,9 +107,9 @@ def _by_order_of_creation(
 
 
 def _ascending(choices: Iterable[Sequence[int]]) -> list[int] | None:
-    """Take the smallest possible number from each choice, so that the numbers strictly ascend.
+    """Choose one number from each of `choices` so that the result strictly ascends; prefer small numbers.
 
-    The numbers within a choice must ascend. If the taken numbers cannot ascend, the result is None."""
+    Within each choice, the numbers must ascend. If no strictly ascending result is possible, return None."""
     found: list[int] = []
     for choice in choices:
         above = [number for number in choice if not found or number > found[-1]]
@@ -120,7 +120,7 @@ def _ascending(choices: Iterable[Sequence[int]]) -> list[int] | None:
 
 
 def _joined(groups: Iterable[Group]) -> dict[int, Group]:
-    """Unite groups that have a site in common; return the united group of each site, by the site's number."""
+    """Unite groups that have a site in common; return a dict from each site's number to its united group."""
     whole: dict[int, set[int]] = {}
     for group in groups:
         union = set(group).union(*(whole.get(site, ()) for site in group))

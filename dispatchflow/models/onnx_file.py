@@ -32,10 +32,10 @@ def function(content: bytes) -> str:
 
 
 def weight_files(content: bytes) -> dict[str, str]:
-    """Find the files of external data that an ONNX model uses; return the name of a tensor for each file.
+    """Return a dict from each file of external data that an ONNX model uses to the name of a tensor in it.
 
-    `content` is the ONNX file. The keys of the result are the paths of the files, relative to the model's folder. If a
-    file contains several tensors, the name is that of the first."""
+    `content` is the ONNX file. The keys are paths, relative to the model's folder. If a file contains several tensors,
+    the name is that of the first."""
     found: dict[str, str] = {}
     if b"location" not in content:  # this search takes some ms, reading every node takes seconds
         return found

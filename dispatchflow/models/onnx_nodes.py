@@ -1,4 +1,4 @@
-"""Find the ONNX node that the compiler cannot lower, from the compiler's log."""
+"""Find, in the compiler's log, the ONNX node that the compiler cannot lower."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def blamed(log: str, printed: str, labelled: str) -> str | None:
     If the log has no error, or the error is not at an ONNX node, the result is None.
 
     Args:
-        log: the compiler's messages, with line numbers of `printed`.
+        log: the compiler's messages, whose line numbers are those of `printed`.
         printed: the module that was compiled, without locations.
         labelled: the same module, with the nodes' names as locations."""
     if (error := _ERROR.search(log)) is None:
@@ -33,7 +33,7 @@ def blamed(log: str, printed: str, labelled: str) -> str | None:
 
 
 def _names(labelled: str) -> list[str | None]:
-    """Return the names of all ONNX nodes, in the order of the text. The name of an unnamed node is None."""
+    """Return the names of all ONNX nodes in a module's text, in order; None for a node without a name."""
     aliases = {match[1]: match[2] for match in _ALIAS.finditer(labelled)}
     found: list[str | None] = []
     for line in labelled.splitlines():

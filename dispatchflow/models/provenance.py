@@ -95,11 +95,11 @@ def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceO
 
 
 def _located(graph: DefUse, dispatches: Sequence[Dispatch]) -> list[set[int]]:
-    """Return the source operations of each dispatch, from the tags in the locations of its operations.
+    """Return the numbers of each dispatch's source operations, from the tags of the operations inside it.
 
-    An operation that only moves data may have a wrong tag, because passes may give it the location of a neighbor. Its
-    tag counts only on two conditions. The tagged source operation also only moves data, and no computing operation of
-    any dispatch has the same tag."""
+    A tag is a location `df.op.N`, where N is the number of a source operation. An operation that only moves data may
+    have a wrong tag, because the compiler's passes may give it the location of a neighbor. Its tag counts only if
+    source operation N also only moves data, and no computing operation of any dispatch has the same tag."""
     computed = [_origins(graph, dispatch, computing=True) for dispatch in dispatches]
     somewhere = set().union(*computed)
     found = []
@@ -134,13 +134,13 @@ def _is_users(kind: str) -> bool:
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
     """Find the source operations of each dispatch for which `located` has none.
 
-    The keys of the result are the indices of these dispatches. The candidates are the source operations that lie, in
-    the data flow, between the operations of the preceding dispatches and those of the following dispatches. An
-    operation that is in `located` for any dispatch is no candidate. If some candidates only move data, the other
-    candidates are dropped.
+    The result is a dict from the index of each such dispatch to the numbers of its source operations. The candidates
+    are the source operations that lie, in the data flow, between the operations of the preceding dispatches and those
+    of the following dispatches. A source operation that is in `located` for any dispatch is no candidate. If some
+    candidates only move data, the other candidates are dropped.
 
-    If there are no candidates, the result is those operations of the preceding and following dispatches whose tags
-    occur in the dispatch itself."""
+    If there are no candidates, the numbers are those of the preceding and following dispatches' source operations whose
+    tags also occur in the dispatch itself."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)

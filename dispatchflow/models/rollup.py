@@ -3,9 +3,9 @@
 A site is a place of the program that launches a dispatch. A source operation is an operation that the user wrote. A
 scope is a prefix of the names of source operations, such as `blocks.0`.
 
-The times that are added up under one name are a part. The time of each site counts in exactly one part, so that all
-parts together are exactly as long as all sites together. A site that computes several operations counts in a separate
-part, `conv1 + relu1`."""
+Sites with the same source operation, scope or executable form a part. The time of each site counts in exactly one part,
+so that all parts together are exactly as long as all sites together. A site that computes several operations counts in
+a separate part, `conv1 + relu1`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SETUP = frozenset({"linalg.fill", "tensor.empty", "arith.constant", "onnx.Const
 
 
 class Part(msgspec.Struct, frozen=True):
-    """The summed times of all sites with the same name, such as the name of a source operation."""
+    """The summed times of all sites that are grouped under one name, such as that of a source operation."""
 
     name: str
     sites: tuple[int, ...]
@@ -41,9 +41,9 @@ class Part(msgspec.Struct, frozen=True):
 
     If sites of a program cannot be distinguished in the profile, the numbers of all of them are included."""
     executions: float
-    """The number of executions of all these sites in one call."""
+    """The number of executions in one call, summed over the sites of this part."""
     blocks_ns: tuple[float, ...]
-    """The total time of these executions in one call, one number for each block (profiled process)."""
+    """The total time of the part's sites in one call: one number for each block (profiled process)."""
     own_ns: int
     """The part's share of the time in which dispatches run, `Split.dispatches_ns`.
 
@@ -66,8 +66,8 @@ def rolled_up(program: Program, times: ProgramTimes, by: By, depth: int = 1) -> 
         times: the times of the sites.
         by: how a site is named. With `op`, by the names of its source operations. With `scope`, by the first components
             of these names. With `executable`, by its executable.
-        depth: the number of components for `scope`. With 2, the operation `blocks.0.attn/linear` belongs to `blocks.0`.
-    """
+        depth: the number of components with `by="scope"`. For example, the operation `blocks.0.attn/linear` belongs to
+            `blocks.0` if `depth` is 2."""
     name_of = _naming(program, by, depth)
     sites = {site.number: site for site in program.sites}
     parts: dict[str, list[SiteTime]] = defaultdict(list)
@@ -102,24 +102,26 @@ def _joined(names: Iterable[str]) -> str:
 def _named_after(site: Site, operations: Mapping[int, SourceOperation]) -> list[SourceOperation]:
     """Return the source operations that give a site its name, in program order.
 
-    If the site has other source operations, those of the kinds in `_SETUP`, such as `linalg.fill`, are left out."""
+    Operations of the kinds in `_SETUP`, such as `linalg.fill`, are left out if the site also computes other operations.
+    """
     found = [operations[number] for number in sorted({origin.operation for origin in site.origins})]
     return [each for each in found if each.kind not in _SETUP] or found
 
 
 def operation_name(operation: SourceOperation) -> str:
-    """Return the name of a source operation, or another text that identifies it if it has no name.
+    """Return the name of a source operation; if it has none, return its kind and its place in the source.
 
-    The other text has the operation's kind and its place in the source, or `#NUMBER` if the place is unknown."""
+    If the place is unknown too, return the kind and the operation's number, as `KIND #NUMBER`."""
     if operation.name is not None:
         return operation.name
     return f"{operation.kind} {operation.place or f'#{operation.number}'}"
 
 
 def scope_of(name: str | None, depth: int) -> str:
-    """Return the first `depth` components of a name. For depth 2, `blocks.0.attn/linear` gives `blocks.0`.
+    """Return the scope of a source operation: the first `depth` components of the operation's name.
 
-    If the name has fewer components, the result is the complete name."""
+    For depth 2, `blocks.0.attn/linear` gives `blocks.0`. If the name has fewer components, the result is the complete
+    name."""
     if name is None:
         return UNNAMED
     components = list(re.finditer(r"[^./]+", name))

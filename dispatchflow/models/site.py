@@ -11,19 +11,20 @@ Evidence = Literal["location", "data flow", "launch"]
 """The evidence that a site computes a source operation.
 
 - `location`: an operation inside the site's dispatch has the location of the source operation.
-- `data flow`: no operation inside the dispatch has this location. But the source operation lies in the def-use graph
-  between the operations of the preceding dispatches and those of the following dispatches.
-- `launch`: the compiler added the dispatch after it had formed all others. The operation that launches the dispatch
-  has the location of the source operation."""
+- `data flow`: the locations inside the dispatch do not decide. In the def-use graph, the source operation lies between
+  the operations of the preceding dispatches and those of the following dispatches. If no operation lies between them,
+  it is one of theirs, and its location also occurs inside this dispatch.
+- `launch`: the compiler added the dispatch after it had formed all others. The operation that launches the dispatch has
+  the location of the source operation."""
 
 
 class SourceOperation(msgspec.Struct, frozen=True):
     """An operation of the program as the user wrote it."""
 
     number: int
-    """The operation's index, from 0, in the text of the module that the compiler reads."""
+    """The operation's index, from 0, among all operations in the text that the compiler reads."""
     kind: str
-    """The operation's MLIR name, `linalg.matmul`, or for ONNX the operator, `onnx.Conv`."""
+    """The operation's MLIR name, `linalg.matmul`; for an ONNX node, its operator, `onnx.Conv`."""
     name: str | None = None
     """The operation's name in the model.
 
@@ -56,7 +57,7 @@ class Site(msgspec.Struct, frozen=True):
     function: str
     """The name of the function that launches the dispatch.
 
-    If an initializer launches it, these are the names of the globals that the initializer stores."""
+    If an initializer launches it, this is a list of the globals that the initializer stores."""
     at_load: bool
     """Whether an initializer launches the dispatch. Initializers run before the first call."""
     executable: str
@@ -70,15 +71,17 @@ class Site(msgspec.Struct, frozen=True):
     """The dispatch's index among the dispatches of its command buffer, from 0."""
     origins: tuple[Origin, ...] = ()
     flops: int | None = None
-    """The number of arithmetic operations in one execution; a multiply-add counts as two. None if unknown."""
+    """The number of arithmetic operations in one execution; None if the number is unknown.
+
+    A multiply-add counts as two."""
     traffic_bytes: int | None = None
     """Total size of one execution's operands and results, in bytes; None if a size is unknown."""
     dispatch: int | None = None
-    """The number N in the dispatch's location `df.site.N`, as it is after the compiler's phase `flow`.
+    """The number N of the dispatch's location `df.site.N` in the module after the compiler phase `flow`.
 
     It is None if the compiler added the dispatch later."""
     elements: tuple[str, ...] = ()
-    """The sorted element types of the tensors in the site's arithmetic; empty without arithmetic."""
+    """The sorted element types of the operands of the site's arithmetic operations; empty if it has none."""
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -92,7 +95,7 @@ class Program(msgspec.Struct, frozen=True):
     """The reason why the names and places of source operations could not be read; None if they were read."""
 
     calls: dict[str, tuple[str, ...]] = {}
-    """The names of the functions that each function calls. The keys are the names of the callers."""
+    """A dict from the name of each function to the names of the functions that it calls."""
 
     def called_by(self, function: str) -> tuple[Site, ...]:
         """Return the sites that a call of the function may execute.
@@ -106,7 +109,7 @@ class Program(msgspec.Struct, frozen=True):
         return tuple(site for site in self.sites if site.at_load or site.function in reached)
 
     def sites_of(self, operation: int) -> tuple[Site, ...]:
-        """Return the sites that compute a source operation, which is given by its number."""
+        """Return the sites that compute the source operation with the number `operation`."""
         return tuple(site for site in self.sites if any(origin.operation == operation for origin in site.origins))
 
     @property
@@ -125,7 +128,7 @@ class Program(msgspec.Struct, frozen=True):
 
     @property
     def at_load(self) -> tuple[SourceOperation, ...]:
-        """The source operations that are computed by initializers only, which run before the first call."""
+        """The source operations that only initializers compute; initializers run before the first call."""
         called = {origin.operation for site in self.sites if not site.at_load for origin in site.origins}
         loaded = {origin.operation for site in self.sites if site.at_load for origin in site.origins}
         return tuple(operation for operation in self.operations if operation.number in loaded - called)

@@ -18,7 +18,7 @@ def numbered(program: Program, numbers: Sequence[int] | None, case: str) -> list
     All sites are returned if `numbers` is None.
 
     Raises:
-        SpecError: the program has no site with one of the numbers, or no sites.
+        SpecError: the program has no sites at all, or none with one of the numbers.
     """
     if not program.sites:
         raise SpecError("the program launches no dispatch", {"case": case})
@@ -50,7 +50,7 @@ def named(program: Program, word: str, case: str) -> Site:
     `word` is a number if it consists of digits, and otherwise a name.
 
     Raises:
-        SpecError: the program has no such site, or no sites.
+        SpecError: the program has no sites at all, or no such site.
     """
     if word.isdecimal() or not program.sites:
         return numbered(program, [int(word)] if word.isdecimal() else None, case)[0]

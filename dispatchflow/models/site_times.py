@@ -1,9 +1,9 @@
 """Compute the time of each site, and the other parts of a call's time.
 
-A site is a place of a program that launches a dispatch. A block is one profiled process, which runs several repetitions
-of the same number of calls. Only the last repetition is measured; the others are warm-up. If all calls submit the same
-operations, the number of operations per call shows which events belong to the last repetition. If calls differ, as they
-may in a program with state, all repetitions are measured."""
+A site is a place of a program that launches a dispatch. A block is one profiled process. It runs several repetitions,
+each with the same number of calls. Only the last repetition is measured; the others are warm-up. If all calls submit
+the same operations, the number of operations per call shows which events belong to the last repetition. If calls
+differ, as they may in a program with state, all repetitions are measured."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Calls(NamedTuple):
     """The profiling events of the measured calls of a block (one profiled process)."""
 
     launches: tuple[tuple[Group, Launch], ...]
-    """Each launch of a dispatch, with its site or with the sites that it may belong to."""
+    """Each launch of a dispatch, with the numbers of the sites that it may belong to; usually one."""
     operations: tuple[QueueOperation, ...]
     calls: int
     total_ns: int
     """The wall time of all measured calls together."""
     steady: bool
-    """Whether all calls submitted the same operations. If not, the warm-up's calls are included."""
+    """Whether all calls submitted the same operations. If not, the warm-up calls count as measured too."""
 
 
 class SiteBlock(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class SiteBlock(msgspec.Struct, frozen=True):
     total_ns: int
     """The sum of all executions' times, each from the start of its first workgroup to the end of its last."""
     own_ns: int
-    """The executions' total time, but time shared by several launches is divided equally among them."""
+    """The executions' total time; while several launches run at once, they share the time equally."""
     workers_ns: int | None
     """The time of all workgroups, summed over all workers; None if the device does not report this time."""
     workgroups: tuple[int, int, int] | None
@@ -60,11 +60,11 @@ class SiteBlock(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True):
-    """The times in one profiled process; each time is a sum over all measured calls."""
+    """The times in one profiled process; each is a sum over all measured calls."""
 
     calls: int
     steady: bool
-    """Whether all calls submitted the same operations. If not, the warm-up's calls are included."""
+    """Whether all calls submitted the same operations. If not, the warm-up calls count as measured too."""
     split: Split
     sites: tuple[SiteBlock, ...]
 
@@ -76,13 +76,13 @@ class SiteTime(msgspec.Struct, frozen=True):
     executions: float
     """The mean number of executions in one call."""
     blocks_ns: tuple[float, ...]
-    """The total time of the site's executions in one call, for each block (profiled process)."""
+    """The total time of the site's executions in one call; one number for each block (profiled process)."""
     own_ns: int
-    """The site's share of `Split.dispatches_ns`; the shares of all sites add up to `dispatches_ns`."""
+    """The site's part of `Split.dispatches_ns`, the time in which dispatches run; all parts add up to it."""
     share: float
     """`own_ns` as a fraction of the wall time of the call."""
     workgroups: tuple[int, int, int] | None
-    """The number of workgroups in x, y and z; None if executions differ, which dynamic sizes may cause."""
+    """The number of workgroups in x, y and z; None if it varies, for example because of dynamic sizes."""
     workers: float | None
     """The mean number of workers that ran the site at the same time; None if this number is unknown."""
 
@@ -103,23 +103,23 @@ class ProgramTimes(msgspec.Struct, frozen=True):
     sites: tuple[SiteTime, ...]
     """The sites that the profiled calls launched, in program order."""
     untimed: dict[int, str]
-    """The numbers of the sites without a time, with the reason for each.
+    """A dict from the number of each site without a time to the reason.
 
     The reason is `at load` for a site that runs when the program is loaded, and otherwise `not launched`."""
     split: Split
-    """The parts of one call, in whole ns, from the block with the median call time."""
+    """The parts of one call's time, in whole ns, from the profiled process with the median call time."""
     steady: bool
     """Whether all calls submitted the same operations."""
     at_load_ns: int | None = None
     """The time in which dispatches of initializers run while the program is loaded; None if unknown.
 
-    Recorded loads of the program are replayed to measure this time."""
+    To measure this time, a load of the program is recorded and then replayed."""
     load_unknown: str | None = None
     """The reason why `at_load_ns` is unknown in a program whose initializers launch dispatches."""
 
     @property
     def ambiguous(self) -> tuple[Group, ...]:
-        """The groups of sites that cannot be distinguished."""
+        """The groups of sites that cannot be distinguished from each other in the profiles."""
         return tuple(each.sites for each in self.sites if len(each.sites) > 1)
 
 
@@ -127,7 +127,7 @@ def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetit
     """Find the site of each launch in one process's profile, and divide the calls' time into parts.
 
     Raises:
-        ToolError: as for `measured_calls`, or the events took longer than the calls.
+        ToolError: the profile is incomplete, an event belongs to no site, or the events took longer than the calls.
     """
     found = measured_calls(program, profile, repetitions)
     split = split_of([launch for _, launch in found.launches], found.operations, found.total_ns)
@@ -181,9 +181,9 @@ def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int)
 
 
 def first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:
-    """Return the number of the first submission in the last repetition; 0 if there are no submissions.
+    """Return the number of the first submission in the last repetition; 0 if nothing was submitted.
 
-    Return None if the calls do not all submit the same operations."""
+    The result is None if the calls do not all submit the same operations."""
     dispatches: dict[int, list[str]] = defaultdict(list)
     for launch in profile.launches:
         dispatches[launch.submission].append(launch.export)
@@ -219,7 +219,9 @@ def _site(group: Group, launches: Sequence[Launch], own_ns: int) -> SiteBlock:
 
 
 def program_times(program: Program, blocks: Sequence[Block]) -> ProgramTimes:
-    """Compute the time of each site from all blocks, and the parts of the time of the median call.
+    """Compute the time of each site from all blocks, and divide the median call's time into parts.
+
+    A block has the times of one profiled process.
 
     Raises:
         ValueError: there are no blocks.
@@ -250,9 +252,9 @@ def _per_call(sums: Sequence[int], rest: Sequence[int], call_ns: int, calls: int
 
 
 def _groups(blocks: Iterable[Block]) -> list[Group]:
-    """Return the groups of sites that occur in the blocks, after groups with a common site are united.
+    """Return the groups of sites that occur in the blocks; groups that have a site in common are united.
 
-    Each block can distinguish any two groups of the result."""
+    The launches of two groups in the result can be distinguished in every block."""
     whole: dict[int, set[int]] = {}
     for group in {site.sites for block in blocks for site in block.sites}:
         union = set(group).union(*(whole.get(site, ()) for site in group))

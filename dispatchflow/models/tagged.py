@@ -15,18 +15,18 @@ class Node(msgspec.Struct, frozen=True):
     kind: str
     """The MLIR name, such as `linalg.matmul`; for an ONNX node the operator, such as `onnx.Conv`."""
     parent: int | None
-    """The number of the node that contains the operation; None for the module itself."""
+    """The index of the node that contains the operation; None for the module itself."""
     symbol: str | None
     """The name of a function or a global; None for other operations."""
     tensor: bool
     """Whether an operand or a result is a tensor."""
     results: int
     uses: tuple[int, ...]
-    """The numbers of the nodes whose results are operands of this one."""
+    """The indices of the nodes whose results are operands of this operation."""
     arguments: tuple[tuple[int, int], ...]
-    """The operands that are block arguments, each as a pair (number of a node, i).
+    """The operands that are block arguments, each as a pair (N, i).
 
-    The pair means argument i of a block of the node with this number, which encloses the operation."""
+    The pair means argument i of a block of node N, an operation that encloses this one."""
     name: str | None = None
     place: str | None = None
 
@@ -55,7 +55,7 @@ class Computation(msgspec.Struct, frozen=True):
 
     kind: str
     origins: tuple[int, ...] = ()
-    """The numbers N of the tags `df.op.N` in the operation's location."""
+    """The number N of each tag `df.op.N` in the operation's location: the index of a source operation."""
     types: tuple[str, ...] = ()
     """The types of the operation's operands, such as `tensor<4x?xf32>`."""
     maps: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class Dispatch(msgspec.Struct, frozen=True):
 class Dispatches(msgspec.Struct, frozen=True):
     """The module after the compiler has formed dispatches.
 
-    A dispatch is one of the nodes, but the operations inside it are not."""
+    Each dispatch is one of `nodes`, but the operations inside a dispatch are not."""
 
     nodes: tuple[Node, ...]
     dispatches: tuple[Dispatch, ...]
@@ -92,7 +92,7 @@ class Launch(msgspec.Struct, frozen=True):
 
     Usually there is one number. There is none if the compiler added the dispatch after the tags were written."""
     origins: tuple[int, ...]
-    """The number N of each tag `df.op.N` in the launch's location."""
+    """The number N of each tag `df.op.N` in the launch's location: the index of a source operation."""
     function: str
     at_load: bool
     executable: str
@@ -106,7 +106,7 @@ class Launches(msgspec.Struct, frozen=True):
 
     launches: tuple[Launch, ...]
     calls: dict[str, tuple[str, ...]] = {}
-    """A mapping from the name of each function to the names of the functions that it calls."""
+    """A dict from the name of each function to the names of the functions that it calls."""
 
 
 _SCRIPT = Path(__file__).with_name("_tagger.py")
@@ -115,7 +115,8 @@ _SCRIPT = Path(__file__).with_name("_tagger.py")
 def tagger_argv(python: str, bindings: str, command: str, source: str, **files: str) -> tuple[str, ...]:
     """Return the command line that runs a command of `_tagger.py` on the module in the file `source`.
 
-    `bindings` is the folder of IREE's Python bindings. The name of each keyword in `files` is an option of the script,
-    and its value is the option's file in the working directory."""
+    `bindings` is the folder of IREE's Python bindings. Each keyword argument in `files`, such as
+    `facts="launches.json"`, becomes an option of the script. Its value is the name of a file in the working directory.
+    """
     options = (f"--{option}={name}" for option, name in files.items())
     return (python, "-I", "-S", str(_SCRIPT), command, f"--bindings={bindings}", f"--input={source}", *options)

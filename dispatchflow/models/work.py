@@ -14,9 +14,10 @@ _BITS = re.compile(r"(?:[a-z]*?)(\d+)(?:E\w+)?")
 
 
 def flops(dispatch: Dispatch) -> int | None:
-    """Return the arithmetic operations of one execution of a dispatch; a multiply-add counts as two.
+    """Return the number of arithmetic operations in one execution of a dispatch.
 
-    The result is None if a size is unknown, or if the arithmetic of an operation is unknown."""
+    A multiply-add counts as two. The result is None if a size is unknown, or if it is unknown how much arithmetic an
+    operation does."""
     total = 0
     for operation in dispatch.operations:
         if kinds.is_around(operation):
@@ -56,7 +57,9 @@ def elements(dispatch: Dispatch) -> tuple[str, ...]:
 
 
 def traffic_bytes(dispatch: Dispatch) -> int | None:
-    """Return the size, in bytes, of all tensor operands and results of a dispatch; None if unknown."""
+    """Return the total size, in bytes, of all tensor operands and results of a dispatch.
+
+    The result is None if a size is unknown."""
     total = 0
     for type_ in (*dispatch.operands, *dispatch.results):
         if type_.startswith("tensor<"):
@@ -77,7 +80,9 @@ def sizes_of(type_: str) -> tuple[int | None, ...] | None:
 
 
 def nbytes(type_: str) -> int | None:
-    """Return the size in bytes of a type such as `tensor<4x8xf32>`; None if a size is unknown."""
+    """Return the size in bytes of a tensor type such as `tensor<4x8xf32>`.
+
+    The result is None if a size is unknown, and for all other types."""
     match, sizes = _TENSOR.fullmatch(type_), sizes_of(type_)
     if match is None or sizes is None or None in sizes:
         return None

@@ -16,6 +16,7 @@ Each dim is a variable of the command line and a column of result rows."""
 OPTIONS = options_of(OPERATIONS.values())
 """The options of all operations; each is a variable of the command line and a column of result rows.
 
-If several operations have an option with the same name, the values are numbers in each operation, or words in each."""
+If several operations have an option with the same name, its values are either numbers in all of them, or words in all.
+"""
 
 __all__ = ["DIMS", "OPERATIONS", "OPTIONS", "Loop", "Operand", "Operation", "Option", "refuse_taken"]

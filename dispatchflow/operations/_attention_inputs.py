@@ -25,10 +25,10 @@ _GAP = 128.0
 """If a score is lower than the query's largest score by this amount, its exponential underflows to 0."""
 
 _STEP = 8.0
-"""The amount by which each index along `k1` raises or lowers a score in the recipe `balanced`.
+"""The amount by which each product of query and key elements raises or lowers a score in `balanced`.
 
-Each element of a mask lowers a score by the same amount. A key whose score is larger by 8 gets most of the weight even
-among hundreds of keys: exp(8) is 2981."""
+Each element of a mask lowers a score by the same amount. A key whose score is larger by 8 than all others gets most of
+the weight, even among hundreds of keys: exp(8) is 2981."""
 
 
 class Shape(NamedTuple):
@@ -49,13 +49,13 @@ class Shape(NamedTuple):
 def _split(shape: Shape, score: float) -> tuple[float, float]:
     """Return a query's element and a key's element whose product, times the scale, is `score`.
 
-    Both elements and `score` are powers of two."""
+    The scale is 2**-`shape.power`. Both elements and `score` are powers of two."""
     exponent = shape.power + int(np.log2(score))
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
 
 
 def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
-    """Return inputs in which some keys have equal scores for a query, and all other keys get no weight."""
+    """Return inputs in which, for each query, some keys have equal scores and the others get no weight."""
     # The exponentials of the equal scores are 1, and those of the other scores are 0. The sum of the exponentials is
     # then the count of keys with equal scores, and a result is the mean of these keys' values, nearly all integers. A
     # key that is lost, doubled or wrongly included changes the result by at least about 1 / count.
@@ -113,7 +113,7 @@ def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
 
 
 def rising(shape: Shape, element: ElementType) -> list[Array]:
-    """Return inputs in which the maximum of the scores seen so far rises many times along the keys."""
+    """Return inputs in which the running maximum of a query's scores rises many times along the keys."""
     # When the largest score of a tile is larger than those of all earlier tiles, a kernel must rescale the sums of the
     # earlier tiles. The scores of up to about 1000 keys at random places rise from 0 to 2, the first ones faster. The
     # score of the last key is so high that its weight is about half of the sum, so that it matters even in a tile of
@@ -157,8 +157,8 @@ def deviation(weights: Array, scores: Array) -> Array:
 def balanced(shape: Shape, turned: bool) -> list[Array]:
     """Return inputs in which all keys have equal scores.
 
-    Each index along `k1` adds 8 to a score or subtracts 8 from it. If `turned` is true, the queries have opposite
-    signs."""
+    A score is a sum of `k1` products; each product, times the scale, is 8 or -8. If `turned` is true, all queries have
+    the opposite signs."""
     # If a kernel does not read one place of a key, only the score of this key rises or falls. If the score rises, the
     # key gets nearly all the weight. Queries alternate in sign, so that a score that falls for one query rises for the
     # next; `turned` swaps the signs of the queries. If the kernel does not read one place of a query, the scores from
@@ -209,13 +209,15 @@ def tail(element: ElementType) -> float:
 
 
 def _spread(size: int) -> Array:
-    """Return the indices of a dim in another order: for any n, the first n are spread over the dim."""
+    """Return the indices 0 … size - 1 in an order in which even the first few are spread out.
+
+    For any n, the first n indices are spread over the whole range."""
     stride = next(step for step in range(max(int(size * 0.618), 1), size + 1) if gcd(step, size) == 1)
     return np.arange(size) * stride % size
 
 
 def peaked(shape: Shape, element: ElementType) -> list[Array]:
-    """Return inputs in which only groups of four neighboring keys get a query's weight."""
+    """Return inputs in which a query gives weight to one group of four neighboring keys, or to all groups."""
     # Every fourth query, counted from the last one, has all groups, and any other query has one. (With a single column
     # of values, the last query has one group.) The scores of the other groups are lower by 128 or more.
     #

@@ -77,7 +77,7 @@ def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], 
     Args:
         operations: the operations that are checked.
         taken: the names that are already used.
-        by: what uses the names, such as `a column of every row`, for the message `'status' is a column of every row`.
+        by: what a taken name is: `a column of every row` for the message `'status' is a column of every row`.
 
     Raises:
         DispatchflowError: a dim or an option has such a name.

@@ -37,10 +37,10 @@ ZERO_POINTS = {
     "input_zp": Option(range(-128, 128), "zero point of the first operand: the integer that stands for 0"),
     "weight_zp": Option(range(-128, 128), "zero point of the second operand", usual=0),
 }
-"""The options for zero points (integers that stand for 0), constants of the module as in TOSA.
+"""The options for zero points, which are the integers that stand for 0.
 
-The defaults are those of TensorFlow Lite's 8-bit scheme: -128 for an activation after a relu, 0 for symmetric weights.
-"""
+Zero points are constants of the module, as in TOSA. The defaults are those of TensorFlow Lite's 8-bit scheme: -128 for
+an activation after a relu, 0 for symmetric weights."""
 
 
 def zero_points(operation: Operation) -> tuple[int, ...]:
@@ -58,7 +58,7 @@ def library_centered(operation: Operation, names: Sequence[str]) -> list[str]:
 
 
 def dynamic(*dims: str) -> Option:
-    """Return the option `dynamic`, which says for which dims the size is unknown at compile time.
+    """Return the option `dynamic`, which names the dims whose sizes are unknown at compile time.
 
     Its values are `no` and the words in `dims`; the word `mn`, for example, makes `m` and `n` dynamic."""
     return Option(("no", *dims), "dims whose sizes are unknown at compile time, one letter each: `?` in the module")
@@ -77,9 +77,9 @@ class Contraction(Summed):
     lhs: ClassVar[str]
     rhs: ClassVar[str]
     out: ClassVar[str]
-    """The dims of the left factor (`lhs`), the right factor (`rhs`) and the result, one letter each.
+    """The dims of the result, one letter each; `lhs` and `rhs` are those of the left and right factor.
 
-    They are in row-major order: `mk`, `kn` and `mn` for a matmul."""
+    The dims are in row-major order: `mk`, `kn` and `mn` for a matmul."""
     signatures: ClassVar[Mapping[str, Signature]] = {
         **FLOATS,
         "bf16_bf16": signature("bf16,bf16->bf16"),
@@ -88,9 +88,9 @@ class Contraction(Summed):
     }
     options: ClassVar[Mapping[str, Option]] = {"accumulate": ACCUMULATE}
     library_options: ClassVar[tuple[str, ...]] = ("accumulate", "dynamic", "epilogue")
-    """The options that a library call supports.
+    """The options that may be used when a library (numpy or PyTorch) computes the product.
 
-    `dynamic` is supported, because a library takes all sizes from its operands."""
+    `dynamic` is one of them, because a library takes all sizes from its operands."""
 
     @property
     def channel_axis(self) -> int:
@@ -203,7 +203,9 @@ class Contraction(Summed):
         return tuple(sorted(loops, key=lambda loop: loop.summed))
 
     def _sizes(self) -> str:
-        """Return ops that define each dynamic size of the result as a value with its dim's name, such as `%m`."""
+        """Return ops that define each dynamic size of the result as an SSA value.
+
+        The value has the name of the size's dim, such as `%m`."""
         text = ""
         for dim in self.dynamic_dims:
             index, stored = next((i, dims) for i, dims in enumerate(self._stored()) if dim in dims)

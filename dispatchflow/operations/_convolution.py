@@ -19,9 +19,9 @@ class Convolution(Summed, Window):
 
     multiplies: ClassVar[bool] = True
     ops: ClassVar[Mapping[str, str]]
-    """The named op of linalg for each layout."""
+    """A dict from each layout to the named op of linalg that computes the convolution."""
     outs: ClassVar[str]
-    """The letter of the dim of the result's channels, such as `f`."""
+    """The letter of the result's channel dim, such as `f`."""
     summed: ClassVar[str]
     """The letters of the weights' dims that are summed over, such as `hwc`."""
     signatures: ClassVar[Mapping[str, Signature]] = {**FLOATS, "i8": signature("i8,i8->i32")}
@@ -88,8 +88,8 @@ class Convolution(Summed, Window):
     def loops(self) -> tuple[Loop, ...]:
         """The loops of linalg's named op, in the op's order.
 
-        With groups, a loop `g` is added before the loop of the result's channels, and the loops of channels have the
-        sizes of one group."""
+        With groups, a loop `g` is added before the loop over the result's channels, and each loop over channels has
+        only the channels of one group."""
         sizes = {"n": self.size("n"), **dict(zip(("oh", "ow"), self.outputs, strict=True))}
         sizes |= {dim: self.size(dim) for dim in ("kh", "kw")} | {"g": self.groups}
         sizes |= {dim: self.size(dim) // self.groups for dim in ("c", self.outs)}
@@ -112,7 +112,8 @@ class Convolution(Summed, Window):
     def library_call(self, library: Library) -> str:
         """Return a Python expression that calls torch's `conv2d`, or numpy's `einsum`.
 
-        The operands of `einsum` are the pixels of all positions of the window, and the weights."""
+        `einsum` multiplies the weights with the pixels that the window covers at each of its positions, and adds the
+        products."""
         image, weights, *begun = library_centered(self, library.operands(self.library_types, 2 + self.accumulates))
         of_image, letters = self.layout.split("_")
         if library.name == "numpy":
@@ -131,9 +132,9 @@ class Convolution(Summed, Window):
     def convolved(
         self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str
     ) -> str:
-        """Return ops that define `%sum`: an initial value plus an image's convolution with the weights.
+        """Return ops that define `%sum`: an initial value plus the convolution of an image with the weights.
 
-        `name` is the name of the image's SSA value, and `self.init` is that of the initial value. The weights are
+        `name` is the name of the image's SSA value, and `self.init` is the name of the initial value. The weights are
         `%arg1`. `attribute` is the attribute `{…}` of the convolution op, or empty."""
         attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
         names, values, constants = snippets.scalars(zero_points(self), accumulator.element)
@@ -144,7 +145,7 @@ class Convolution(Summed, Window):
 """
 
     def dense(self, image: Array, weights: Array) -> Array:
-        """Return the numpy convolution of the image, padded with zeros, before an epilogue is applied."""
+        """Convolve the image, padded with zeros, with the weights in numpy; no epilogue is applied."""
         import numpy as np
 
         from dispatchflow.operations._numeric import product
@@ -163,5 +164,7 @@ class Convolution(Summed, Window):
         return self.laid_out(np.moveaxis(np.asarray(total), 0, 1).reshape(shape))
 
     def flops(self) -> int:
-        """Each term counts as two flops, even if it reads padding; the epilogue's flops are added."""
+        """Each product of a pixel and a weight, with its addition, counts as two flops.
+
+        Products with pixels of the padding count too. The epilogue's flops are added."""
         return 2 * self.terms * self.result().size + self.epilogue_flops()

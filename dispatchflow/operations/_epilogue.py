@@ -147,7 +147,7 @@ class Summed(Operation):
 
     @property
     def library_types(self) -> Signature:
-        """The element types of the sum, without the epilogue, in a library's expression.
+        """The element types of the sum, before the epilogue, if a library (numpy or PyTorch) computes it.
 
         If the epilogue reads an operand, the sum is not rounded to the result's type, but keeps the accumulator's type.
         """
@@ -161,7 +161,9 @@ class Summed(Operation):
         return why or super().library_lacks(library)
 
     def library_finished(self, library: Library, total: str) -> str:
-        """Return a Python expression for the operation's result; `total` is the expression for the sum."""
+        """Return a Python expression for the operation's result.
+
+        `total` is the expression for the sum before the epilogue."""
         types = self.types
         if not self.parameters():
             return library.rounded(total, types)
@@ -200,9 +202,9 @@ class Summed(Operation):
         return parameter.reshape([-1 if axis == self.channel_axis else 1 for axis in range(rank)])
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a bound on each element's error: the bound of the sum, propagated through the epilogue.
+        """Return a bound on each element's error: the error bound of the sum, propagated through the epilogue.
 
-        An addition or a scaling adds one rounding error. A relu does not increase an error."""
+        An addition or a scaling in the epilogue adds one rounding error. A relu does not increase an error."""
         if not self.parameters():
             return super().error(operands)
         unit, parameter = self.types.accumulator.unit, self._spread(operands[-1])
@@ -229,7 +231,7 @@ class Summed(Operation):
         return replace(self, chosen=(*self.chosen[:index], "none", *self.chosen[index + 1 :]))
 
     def epilogue_flops(self) -> int:
-        """Return the epilogue's flops: its operations for one element, times the number of elements.
+        """Return the epilogue's flops: its operations for one element, times the number of result elements.
 
         Conversions of the element type do not count as operations."""
         if self.epilogue in ("none", "cast"):

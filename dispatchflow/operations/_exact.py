@@ -16,21 +16,23 @@ _SETS = 4
 """The largest number of sets of exact inputs; each set needs another call of the module."""
 
 FEW = 3
-"""The least number of results per input element, if results are clipped (by a relu) or rounded.
+"""The least number of results that should depend on each input element.
 
-If fewer results depend on an input element, an error in this element may change no result."""
+If fewer results depend on an element, and results are clipped (by a relu) or rounded, an error in the element may
+change none of them. More sets of inputs are then made."""
 
 _ROWS = 16
-"""If an input element affects fewer results than this, a relu needs inputs with negative sums.
+"""If fewer results than this depend on an input element, a relu also gets inputs with negative sums.
 
 See `Thinning.clipped`."""
 
 
 _LARGEST_BITS, _SUM_BITS, _SUM_TERMS = 8, 32, 32
-"""The limits of the recipe `largest`, which shows sums that are computed in too few bits.
+"""The limits that decide whether the inputs of the recipe `largest` are used.
 
-The recipe is used if factors are integers of at most 8 bits, results have at least 32 bits, and sums have at least 32
-terms. For fewer terms and for larger integers, whose sums wrap, other recipes show such errors."""
+They show sums that are computed in too few bits. They are used if factors are integers of at most 8 bits, results have
+at least 32 bits, and sums have at least 32 terms. Otherwise other recipes show such errors; sums of larger integers,
+for example, wrap."""
 
 
 class Operand(Protocol):
@@ -62,7 +64,7 @@ class Operation(Protocol):
 
 
 class ExactRange(NamedTuple):
-    """Limits of exact inputs, chosen so that the accumulator represents all sums exactly.
+    """Limits of the inputs of the recipe `exact`, with which the accumulator represents all sums exactly.
 
     The limits satisfy safe · r**factors + addends · (r + shift) ≤ 2**digits. A term is a product of `factors` operands;
     `addends` operands are added to the sum. `digits` is the accumulator's number of binary digits, 24 for f32."""
@@ -76,9 +78,9 @@ class ExactRange(NamedTuple):
 
 
 def has_largest(operation: Operation) -> bool:
-    """Return whether the recipe `largest` is one of the recipes that verify an operation.
+    """Return whether an operation is verified with the inputs of the recipe `largest`.
 
-    `_range.largest` makes the inputs of this recipe."""
+    `_range.largest` makes these inputs."""
     result = operation.types.result
     if result.is_float or result.bits < _SUM_BITS or operation.terms < _SUM_TERMS:
         return False
@@ -87,7 +89,7 @@ def has_largest(operation: Operation) -> bool:
 
 
 def exact_range(operation: Operation) -> ExactRange:
-    """Return the limits of the inputs that the recipe `exact` makes, which are integers from -r to r."""
+    """Return the limits of the integers, from -r to r, that the recipe `exact` uses as inputs."""
     # r is the largest of 3, 2 and 1 with which a sum is exact if all its terms are nonzero; if there is none, r is 1. A
     # small r is better than terms that are zero, because a lost term is noticed only if it is not zero. If the result
     # is narrower than the accumulator, r is also small enough for the result's type to represent most sums exactly, if
@@ -110,27 +112,28 @@ def _fits(operation: Operation, sum: float) -> bool:
 
 
 class Thinning(NamedTuple):
-    """A choice of zeros and signs, which makes one set of inputs of the recipe `exact`."""
+    """The choice of zeros and signs for one set of inputs of the recipe `exact`."""
 
     axes: tuple[tuple[int, ...], ...]
-    """The axes of each operand along which some elements are 0; () for an operand without zeros."""
+    """The axes along which some elements are 0, for each operand; () for an operand without zeros."""
     share: int = 0
-    """The number of nonzero positions along `axes` for each index of the other axes."""
+    """The number of elements along `axes` that are not 0, for each index of the other axes."""
     part: int = 0
     parts: int = 1
     """The number of sets that have zeros along the same axes, but at different positions.
 
     `part` is the index of this set among them, from 0."""
     balanced: bool = False
-    """Whether the terms of a sum are 1 and -1 and add up to 3 or 4, so that the result shows each of them.
+    """Whether the terms of a sum are 1 and -1 and add up to 3 or 4, so that the result shows a lost term.
 
     In contrast, a sum of 512 random terms of 1 and -1 is about 22 in magnitude. After rounding to a type with three or
     four digits (f8), such a sum does not show a lost 1."""
     clipped: bool = False
     """Whether sums are negative before a relu or gelu.
 
-    In all other sets most sums are positive. If a column has few results, their sums may be positive in the recipe
-    `random` too. A kernel without the relu would then give the same results."""
+    With positive sums only, a kernel without the relu would give the same results. In all other sets of exact inputs
+    most sums are positive. In the recipe `random`, all sums of a column may be positive if the column has few results.
+    """
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
@@ -191,7 +194,8 @@ def _factor(operand: Operand) -> bool:
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
     """Return the largest `Thinning.share` with which each result has at most `safe` nonzero terms.
 
-    A share of 2, 4, 6 or 8 is reduced by one. The share is 0 if there are no axes along which elements may be 0."""
+    The share is the number of nonzero elements along the axes that may have zeros. A share of 2, 4, 6 or 8 is reduced
+    by one. The share is 0 if there are no such axes."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

@@ -97,7 +97,7 @@ def library_call(library: Library, kind: str, x: str) -> str:
 
 
 def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
-    """Return arguments for the function `kind` whose exponents are spread over a wide range.
+    """Return arguments for the function `kind`; their exponents are spread over a wide range.
 
     The binary exponents reach from -9 (f16), -30 (f32) or -60 (f64) to the largest one of the type. Some arguments are
     special: 0, a subnormal number, infinity, or a point at which implementations change their formula. `raw` has random
@@ -136,9 +136,10 @@ def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
 def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
     """Return a bound on the absolute error of a kernel that computes the function `kind` of x.
 
-    y is the exact result. The bound is (ULPS + 3) · u · |y|, where u is 2**-digits. ULPS is for the error of an
-    exponential, and 3 is for the errors of three more operations. Where exp(-x) may overflow, a kernel may return 0 for
-    a sigmoid or silu, so the bound is |y| there. For gelu, see `gelu_error`."""
+    y is the exact result. The bound is (ULPS + 3) · u · |y|, where u is 2**-digits for the type's number of binary
+    digits. The constant `ULPS` covers the error of an exponential, and 3 covers the errors of three more operations.
+    Where exp(-x) may overflow, a kernel may return 0 for a sigmoid or silu, so the bound is |y| there. For gelu, see
+    `gelu_error`."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def shifted(raw: Array, types: Signature) -> Array:
     """Return rows of ones in which two elements are replaced by 1 + d and 1 - d.
 
-    d is a power of two that depends on n and the types. The variance of such a row is 2 · d² / n. Every fourth row is
-    left unchanged: it has only ones."""
+    d is a power of two that depends on n, the number of columns, and on the types. Such a row has the variance 2 · d² /
+    n. Every fourth row is left unchanged: it has only ones."""
     m, n = raw.shape
     digits = (types.accumulator.digits + 6 - n.bit_length()) // 2
     x = np.ones((m, n))
@@ -32,9 +32,9 @@ def shifted(raw: Array, types: Signature) -> Array:
 
 
 def few_terms(few: Array, raw: Array, places: Array, terms: int, layer: bool, types: Signature) -> Array:
-    """Return rows that have only `terms` nonzero elements each.
+    """Return one row for each True in the mask `few`; a row has only `terms` nonzero elements.
 
-    The mask `few` has one element for each of the operand's m rows. The result has a row for each True in `few`."""
+    The mask has one element for each row of the operand."""
     m, n = raw.shape
     count, less = (7, 128) if layer else (3, 1024)
     first, third, *small = full(stream(0, 3, count * m), types.operands[0].digits).reshape(count, m)[:, few]
@@ -59,8 +59,8 @@ def _late(raw: Array) -> Array:
 
 
 def _end(n: int) -> int:
-    """Return how many columns, at the end of a row of n elements, may have special elements.
+    """Return how many of the last columns of a row may have the elements that are farthest from the mean.
 
-    Special elements must come late in a row: after one, a correct kernel that updates a running mean loses some digits
-    of the variance in each further column."""
+    n is the number of all columns. These elements must come late in a row: after one, a correct kernel that updates a
+    running mean loses some digits of the variance in each further column."""
     return min(max(n // 256, 16), n)

@@ -1,4 +1,6 @@
-"""Functions for references; import this file inside functions, because importing numpy is slow."""
+"""Functions that compute expected results with numpy.
+
+Import this file inside functions, because importing numpy is slow."""
 
 from __future__ import annotations
 
@@ -27,5 +29,5 @@ def product(lhs: Array, rhs: Array) -> Array:
 
 
 def wrapped(array: Array, element: ElementType) -> Array:
-    """Return integers wrapped to this type in two's complement; floats are returned unchanged."""
+    """Return integers wrapped to the type `element` in two's complement; floats are returned unchanged."""
     return array if element.is_float else array.astype(element.numpy_name).astype(array.dtype)

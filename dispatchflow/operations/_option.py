@@ -28,7 +28,7 @@ class Option:
         return ", ".join(self.values)
 
     def parse(self, word: object) -> str | int:
-        """Return the option's value for a word of a spec or of a command-line variable.
+        """Convert a word from a spec or from the command line to a value of the option.
 
         TOML's `true` and `false` mean `yes` and `no`.
 

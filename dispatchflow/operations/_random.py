@@ -29,9 +29,9 @@ def stream(index: int, recipe: int, count: int) -> Array:
 
 
 def bits(index: int, shape: tuple[int, ...], of: int = 1) -> Array:
-    """Return random booleans for recipes that an operation defines itself.
+    """Return random booleans, each of which is true with probability 2**-`of`.
 
-    Each is true with probability 2**-`of`."""
+    They are for recipes (ways to make inputs) that an operation defines itself."""
     raw: Array = stream(index, 3, prod(shape)).reshape(shape) >> np.uint64(64 - of) == 0
     return raw
 

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array, ElementType, Operand, Operation, TensorType
 
 _FURTHEST = 300
-"""The largest magnitude of an exponent that is used. Larger powers in f64 would have infinite squares."""
+"""The largest magnitude of a binary exponent that is used.
+
+The type f64 has larger exponents, but the squares of its largest numbers would be infinite."""
 
 Span = tuple[int, int]
-"""The smallest and the largest exponent of the powers of two that scale the lines of an operand."""
+"""A range of binary exponents: the smallest and the largest."""
 
 
 def exponents(element: ElementType, subnormal: bool = False) -> Span:
@@ -55,10 +57,10 @@ def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
 
 
 def spans(operation: Operation) -> list[Span]:
-    """Return, for each operand, the range of exponents for its lines in the recipe `exact`.
+    """Return, for each operand, the range of the powers of two that scale it in the recipe `exact`.
 
-    Each line, such as a row of A in A·B, is multiplied by a power of two whose exponent is in this range. (0, 0) means
-    that the operand is not scaled."""
+    The recipe multiplies each line of an operand, such as a row of A in A·B, by a power of two. The range has the
+    smallest and the largest exponent of these powers. (0, 0) means that the operand is not scaled."""
     # Each line is multiplied by a power of two in this range; (0, 0) means that the operand is not scaled. All terms of
     # a result come from one line of each operand, so the result is multiplied by these lines' powers. The ranges are so
     # small that the result is normal and finite in the accumulator and in its own type. No operand is scaled if the
@@ -81,7 +83,8 @@ def spans(operation: Operation) -> list[Span]:
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
     """Return the number of each line, from 0, in an array that broadcasts to `shape`.
 
-    A line is all elements with the same index along the axes `lines`. Three rows have the numbers [[0], [1], [2]]."""
+    A line is all elements with the same index along the axes `lines`. For example, if the lines are three rows of a
+    matrix, the array is [[0], [1], [2]]."""
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     return np.arange(prod(sizes)).reshape(sizes)
 
@@ -98,10 +101,10 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return a power of two for each line of an operand in a narrow type: the argument `line` of `codes`.
+    """Return a power of two for each line of an operand in a narrow type, as `codes` needs them.
 
-    If the type's range is large enough, the power p of a line is so small that the type can represent all `count`
-    powers p, 2p, 4p, …"""
+    A line is all elements with the same index along the axes `lines`. If the type's range is large enough, the power p
+    of a line is so small that the type can represent all `count` powers p, 2p, 4p, …"""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
 
@@ -109,8 +112,9 @@ def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
 def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
     """Return numbers of a narrow type, with random signs, significands and exponents.
 
-    All significands of the type occur. `line` has a power of two for each number. The number's exponent is that of the
-    power, plus a random integer from 0 to `count` - 1. Numbers above the type's range become its largest number."""
+    All significands of the type occur. `line` has a power of two for each number. The exponent of a number is the
+    exponent of this power plus a random integer from 0 to `count` - 1. Numbers above the type's range become its
+    largest number."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     significand = 1 + below(raw, 2 ** (element.digits - 1)) * element.unit * 2
     size = line * significand * (2.0 ** np.arange(count))[below(raw << np.uint64(32), count)]
@@ -120,9 +124,10 @@ def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
 
 
 def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
-    """Return random integers for a factor, with magnitudes in the upper half of the type's range.
+    """Return random integers for an operand that is a factor of a product.
 
-    The integers of a line, such as a row of A in A·B, usually have the same sign."""
+    Their magnitudes are in the upper half of the type's range. The integers of a line, such as a row of A in A·B,
+    usually have the same sign."""
     # The first, third, fifth, … lines are negative. If the epilogue clips negative sums, all lines are negative, so
     # that products are positive. Unsigned integers are never negative.
     #
@@ -161,9 +166,10 @@ def _has_negative_zero_point(operand: Operand, operation: Operation) -> bool:
 
 
 def largest(operation: Operation) -> list[Array]:
-    """Return the operands of the recipe `largest`, which shows sums that are computed in too few bits.
+    """Return the inputs of the recipe `largest`, which shows sums that are computed in too few bits.
 
-    All elements of a factor are near one end of its type's range. The elements of other operands are 0."""
+    All elements of a factor are near one end of its type's range. The elements of operands that are not factors are 0.
+    """
     # Sums in too few bits are right if most terms are much smaller than the largest possible one, as in the other
     # recipes. Integers of 8 bits have two values, so that sums are odd, too: f32 represents large sums that are
     # multiples of a power of two. Sums of smaller integers are far below 2**24, and are as large as possible. A
@@ -180,10 +186,11 @@ def largest(operation: Operation) -> list[Array]:
 
 
 def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bool | None) -> Array:
-    """Return an operand's small integers `values`, moved near the ends of the accumulator's range.
+    """Return the integers `values`, moved near the ends of the accumulator's range.
 
-    The operand is added to sums. If it does not have the accumulator's type, nothing is moved. If a relu or gelu clips
-    the sums, `clipped` decides which integers are moved."""
+    `values` are the small integers of an operand that is added to sums. None is moved if the operand does not have the
+    accumulator's type. If a relu or gelu clips the sums, `clipped` decides which integers are moved, if any. `clipped`
+    says whether these inputs are the set with negative sums; it is None if there is only one set."""
     # The operand is added to sums. Some of these additions then wrap, and a kernel whose additions saturate gives
     # another result. The first integer is near the end that has the sign of the first sum (see `one_sided`); each other
     # integer is near the end that has its own sign. An operand whose type is not the accumulator's is not changed.

@@ -16,9 +16,9 @@ Sums of 8 to 65,536 terms were measured, each added in several orders; see docs/
 def growth(terms: int) -> float:
     """Return a bound on |error| / (u · Σ|terms|) for a sum of `terms` terms with both signs.
 
-    u is 2**-digits for an accumulator with this number of binary digits. For every sum, the number of terms is a bound
+    u is 2**-d, where d is the number of binary digits of the accumulator. For every sum, the number of terms is a bound
     (Higham, Accuracy and Stability of Numerical Algorithms, 3.13). The result is never larger than `_GROWTH`, because
-    for random signs the quotient does not grow with the number of terms. Partial sums are then about √terms, so that
+    for random signs the quotient does not grow with the number of terms: partial sums are then about √terms, so that
     the error is about √terms · √terms · u, and Σ|terms| is about `terms`."""
     return min(float(terms), _GROWTH)
 
@@ -41,7 +41,7 @@ def inverse_drift(terms: int, element: ElementType) -> float:
 def drifting(terms: int, element: ElementType) -> str | None:
     """Return why a sum of positive terms, computed in the type `element`, cannot be verified.
 
-    Returns None if the sum can be verified."""
+    The reason is that rounding may change the sum by more than a quarter. Returns None if the sum can be verified."""
     if drift(terms, element) <= 0.25:
         return None
     return f"rounding may change a sum of {terms} positive terms in {element.mlir} by more than a quarter"

@@ -13,8 +13,8 @@ from dispatchflow.operations.api import Array, Operation, Option, TensorType
 def lines_seen(size: int, window: int, steps: int, stride: int, dilation: int, padding: int) -> int:
     """Return how many rows of an image are read by a window that moves over the image.
 
-    The image has `size` rows. The window has `window` rows, and stops at `steps` positions. Rows of the padding do not
-    count. For the width of the image and of the window, the function counts columns in the same way."""
+    The image has `size` rows, and the window has `window` rows and is placed at `steps` positions. Rows of the padding
+    do not count. If the arguments are widths instead of heights, the result is the number of columns."""
     seen: set[int] = set()
     for i in range(window):
         first = i * dilation - padding
@@ -46,7 +46,7 @@ class Window(Operation):
 
     @property
     def strides(self) -> str:
-        """The attributes `dilations` and `strides` of linalg's named op, as MLIR text."""
+        """The attributes `dilations` and `strides` of linalg's convolution and pooling ops, as MLIR text."""
         dilation, stride = (f"dense<{self.option(word)}> : tensor<2xi64>" for word in ("dilation", "stride"))
         return f"dilations = {dilation}, strides = {stride}"
 
@@ -67,7 +67,7 @@ class Window(Operation):
         return None
 
     def read_bytes(self) -> int:
-        """Return the bytes of all operands, without the pixels of the image that no window reads."""
+        """Return the size of all operands in bytes, not counting pixels of the image that no window reads."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         rows, columns = (
             lines_seen(self.size(size), self.size(window), steps, stride, dilation, padding)
@@ -107,11 +107,11 @@ class Window(Operation):
         return text, "padded", larger
 
     def windows(self, image: Array, border: Any) -> Iterator[tuple[int, int, Array]]:
-        """Yield (i, j, pixels) for each element (i, j) of the window.
+        """Yield (i, j, pixels) for each element of the window, where i is its row and j its column.
 
-        `pixels` is an array [n, oh, ow, c], where oh and ow are the height and width of the result. For each element of
-        the result it has the pixel of the image that is at (i, j) in the window. Pixels outside of the image have the
-        value `border`."""
+        `pixels` is an array [n, oh, ow, c], where oh and ow are the height and width of the result. It has one pixel
+        for each position of the window: the pixel of the image that lies under the element (i, j). Pixels outside of
+        the image have the value `border`."""
         import numpy as np
 
         image = np.moveaxis(image, [self.layout.index(letter) for letter in "nhwc"], range(4))
@@ -133,9 +133,9 @@ class Window(Operation):
     def library_seen(self, image: str, border: str) -> str:
         """Return a numpy expression for an array of all windows of an image.
 
-        `image` is the expression of the image, and `border` is the value of the padding. The first four axes of the
-        array are those of the image, in the order of the layout, but an index along h or w is the position of a window.
-        The last two axes are the rows (`kh`) and columns (`kw`) within a window."""
+        `image` is the expression for the image, and `border` is the value of the padding. The array has six axes. The
+        first four are the axes of the image, in the order of the layout, but their indices along h and w count the
+        positions of the window. The last two axes are the rows (`kh`) and columns (`kw`) within a window."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         if padding:
             sides = ", ".join(f"({padding}, {padding})" if letter in "hw" else "(0, 0)" for letter in self.layout[:4])

@@ -45,19 +45,19 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 class Operand(msgspec.Struct, frozen=True):
-    """One input tensor of an operation, and the facts that recipes need to make its elements."""
+    """One input tensor of an operation, and what must be known to choose its elements for verification."""
 
     type: TensorType
     summed: tuple[int, ...] = ()
-    """The summed axes; their sizes give the number of terms. The recipe `exact` may put zeros along them."""
+    """The axes that are summed over. Inputs for verification may have zeros along them, for exact sums."""
     shared: int | None = None
     """The summed axis along which both factors of a product have the same index, such as `k` of A·B."""
     crossed: tuple[int, ...] = ()
-    """The summed axes of a factor whose `summed` is empty. Some exact inputs have zeros along these axes."""
+    """Like `summed`, for a second factor of a product, so that either factor can have the zeros."""
     lines: tuple[int, ...] = ()
     """The axes that the result has too, except those that a window moves along.
 
-    All elements with the same index along each of these axes are a line, such as a row of A in A·B; see `_range`."""
+    Elements with the same indices along these axes are one line, such as a row of A in A·B; see `_range`."""
     low: float = -1.0
     high: float = 1.0
     """Random floating-point values are in the range from `low` to `high`."""
@@ -74,7 +74,7 @@ class Loop(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Workload):
-    """An operation with its sizes, types, layout and options. The file of the subclass is `name`.py."""
+    """An operation with its sizes, types, layout and options. The subclass `matmul` is in matmul.py."""
 
     # field(): otherwise the property of Workload would be taken for the default.
     sizes: tuple[int, ...] = field()
@@ -85,18 +85,18 @@ class Operation(Workload):
     """The values of the options, in the order of `options`."""
 
     signatures: ClassVar[Mapping[str, Signature]]
-    """Element types by their words in specs, first the default. Specs may also spell out `f16,f16->f32`."""
+    """A dict from words in specs to element types, first the default. Specs also accept `f16,f16->f32`."""
     layouts: ClassVar[tuple[str, ...]] = ("t",)
     """The supported layouts; the first is the default.
 
     Each is a name (`nhwc_hwcf`), or one letter for each of the first operands: `t` for row-major, `n` for column-major.
     Operands without a letter are row-major."""
     options: ClassVar[Mapping[str, Option]] = {}
-    """The options by name. A name is a word of specs, a command-line variable and a column of result rows."""
+    """A dict from names (keys in specs, command-line variables and columns of results) to options."""
     by_dims: ClassVar[bool] = True
-    """Whether a command line with exactly these dims may leave out the operation's name.
+    """Whether a sweep that gives only dims may mean this operation if others have the same dims.
 
-    The name is necessary if several operations have these dims and `by_dims` is true for more than one of them."""
+    The sweep must name the operation unless `by_dims` is true for exactly one of those with the same dims."""
     library_options: ClassVar[tuple[str, ...]] = ()
     """The options that `library_call` supports; all other options must have their defaults."""
 
@@ -129,7 +129,7 @@ class Operation(Workload):
     def label(self) -> str:
         """Sizes, types with layouts, and options that are not default: `4x4x4_f32t_f32t_f32t_accumulate_yes`.
 
-        The types are those of `signature`: with an option such as `epilogue=cast`, two signatures have equal `types`.
+        The types are those of `signature`, because signatures that differ may have equal `types` (if `epilogue=cast`).
         """
         types, lettered = self.signature, set(self.layout) <= _LETTERS
         elements = [element.mlir for element in types.operands]
@@ -162,8 +162,8 @@ class Operation(Workload):
     def body(self, attribute: str) -> str:
         """Return the MLIR of the function's body, up to and including `return`.
 
-        Operands are `%arg0`, `%arg1`, …; every op ends in `loc(unknown)`. `attribute` is the text of a tuning's
-        attribute, `{…} `, or empty. The text is put on the op that the tuning configures."""
+        Operands are `%arg0`, `%arg1`, …; every op ends in `loc(unknown)`. `attribute` is the text `{…} ` of the
+        attribute that a tuning puts on the op that it configures, or empty."""
 
     def body_for(self, syntax: Release, attribute: str) -> str:
         """Return `body` in the syntax of an IREE release. Override this if releases write an op differently."""
@@ -205,24 +205,24 @@ class Operation(Workload):
         return ()
 
     multiplies: ClassVar[bool] = False
-    """Whether the terms of sums are products. If they are, the recipe `wide` tests each factor's digits."""
+    """Whether the terms of sums are products. Verification then tests that no factor loses digits."""
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes of the verification, in order; the inputs of the last one are also used to measure."""
+        """The recipes that make inputs for verification. The last one's inputs are also used to measure."""
         exact = ("exact", *(f"exact{i}" for i in range(2, 10)))[: len(thinnings(self))]
         own = ["wide"] * self.has_wide + ["largest"] * has_largest(self)
         return (*exact, *own, "random")
 
     @property
     def has_wide(self) -> bool:
-        """Whether the recipe `wide` is used, whose inputs show if operands are read with too few digits."""
+        """Whether the recipe `wide` makes inputs that show if operands are read with too few digits."""
         return self.multiplies and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return a recipe's inputs if the operation makes them itself, and otherwise None.
+        """Return a recipe's inputs if the operation itself makes them; None if `verification.inputs` does.
 
-        `verification.inputs` makes other inputs. Arrays are float64; the operands' types represent their numbers."""
+        The arrays are float64, but all their numbers can be represented in the types of the operands."""
         return None
 
     def compares_bits(self, recipe: str) -> bool:
@@ -242,13 +242,13 @@ class Operation(Workload):
         return abs(self.reference([abs(operand) for operand in operands]))
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a bound on each element's error before the rounding to the result's type, as a float64 array.
+        """Return a bound on each result's error before rounding to the result's type, as a float64 array.
 
-        The default is min(K, 16) · u · Σ|terms|, for K terms and u = 2**-digits of the accumulator (see `growth`)."""
+        The default is min(K, 16) · u · Σ|terms| (see `growth`) for K terms and the accumulator's unit roundoff u."""
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the error bound for a recipe's inputs; override it if these inputs cause less rounding."""
+        """Return the error bound for a recipe's inputs. Override this if it can be smaller than `error`."""
         return self.error(operands)
 
     @property
@@ -269,7 +269,7 @@ class Operation(Workload):
 
     @property
     def clips(self) -> bool:
-        """Whether a relu or gelu makes all negative sums nearly equal. Exact inputs then avoid negative sums."""
+        """Whether a relu or gelu makes negative sums nearly equal. Most exact inputs then have positive sums."""
         return False
 
     @property
@@ -286,14 +286,14 @@ class Operation(Workload):
 
     @abstractmethod
     def flops(self) -> int:
-        """Return the arithmetic operations of one call; one multiply-add counts as two."""
+        """Return the number of arithmetic operations in one call; one multiply-add counts as two."""
 
     def read_bytes(self) -> int:
         """Return how many bytes of operands a call must read. Override this if some bytes are never read."""
         return sum(operand.type.nbytes for operand in self.operands())
 
     def traffic_bytes(self) -> int:
-        """Return the bytes of one call if every operand is read once and every result written once."""
+        """Return how many bytes one call moves if it reads every operand once and writes every result once."""
         return self.read_bytes() + self.result().nbytes
 
 

@@ -200,7 +200,7 @@ class Attention(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error of each result for the inputs of a recipe.
+        """Return a bound on the error of each result, for inputs that a recipe makes for verification.
 
         Each recipe has its own formula; a comment in the function explains all of them."""
         # u, w and growth are the same as in `error`. The relative error of an exponential is

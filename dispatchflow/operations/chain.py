@@ -50,9 +50,10 @@ class Chain(Operation):
         return self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipe `wide`, which show lost digits; None for other recipes.
+        """Return the inputs of the recipe `wide`; None for other recipes.
 
-        For these inputs, each result is a sum of four products a · b · c, with one number from each operand."""
+        The results for these inputs are wrong if a kernel reads an operand with too few digits. Each result is a sum of
+        four products a · b · c, with one number from each operand."""
         # The recipe detects operands that are read with too few digits (docs/verification.md). Each column of the
         # second factor has one nonzero number, and each column of the third factor has four. In each product a · b · c,
         # one number uses its full significand, and the other two are 1 or -1. This number is a for the first index
@@ -84,8 +85,8 @@ class Chain(Operation):
     def _to_round(self, second: Array, third: Array) -> None:
         """Change the second and third factors in place, so that the first product needs rounding.
 
-        Half of the columns of the first product change. Correct rounding of these columns does not change the final
-        result."""
+        Half of the columns of the first product change. If a kernel rounds these columns correctly, the final result is
+        the same as without rounding."""
         # The last four of eight columns are changed, in pairs. Each changed column gets a second nonzero number. The
         # first product then has x + d in the first column of a pair, and y - d in the second column. The narrower type
         # represents x and y, which in most columns have all its digits; d is less than half of a unit in their last

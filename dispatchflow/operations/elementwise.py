@@ -26,7 +26,7 @@ _MAXIMA = {"numpy": "np.maximum(x0, x1)", "torch": "torch.maximum(x0, x1)"}
 class Elementwise(Operation):
     """A function of each element of a matrix, or of each pair of elements of two matrices.
 
-    The function `gelu` is the formula with the error function."""
+    The function `gelu` is computed with the error function (erf)."""
 
     name: ClassVar[str] = "elementwise"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
@@ -44,7 +44,7 @@ class Elementwise(Operation):
 
     @property
     def _curved(self) -> bool:
-        """Whether the function is more than a single simple operation such as a sum, a maximum or a relu."""
+        """Whether the function is not one of the simple ones: add, sub, mul, max and relu."""
         return self._kind not in (*_BINARY, "relu")
 
     def illegal(self, backend: str) -> str | None:
@@ -147,9 +147,9 @@ class Elementwise(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return a bound on the error of each result.
 
-        An arithmetic operation rounds once. For any other function the bound is `_functions.error_of`. If the result of
-        such a function may be below the smallest normal number, the bound is larger by this number. A result that is
-        flushed to 0 is then also right."""
+        An arithmetic operation rounds once. For any other function, the bound is `_functions.error_of`. The smallest
+        normal number is added to it where the result may be below this number, so that a result that is flushed to 0 is
+        accepted."""
         y, element = self.reference(operands), self.signature.accumulator
         if not self._curved:
             return abs(y) * element.unit

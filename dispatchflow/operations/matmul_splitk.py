@@ -13,7 +13,8 @@ class MatmulSplitk(Contraction):
     """A matrix product whose sum over `k` is split into parts in the module itself.
 
     The option `slices` is the number of parts. One dispatch computes a product for each part, and a second dispatch
-    adds these products. The tuning `split_k` requests such a split from the compiler, for the operation `matmul`."""
+    adds these products. To let the compiler split the sum instead, use the operation `matmul` with the tuning
+    `split_k`."""
 
     name: ClassVar[str] = "matmul_splitk"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")

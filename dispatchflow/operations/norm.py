@@ -57,7 +57,7 @@ class Norm(Operation):
         return ("counted", *mixed, *(["shifted"] if self._layer else []), *few, "random")
 
     def _few(self, recipe: str) -> Array:
-        """Return a mask of the rows that have at most `_terms` nonzero elements in a recipe's inputs."""
+        """Return which rows of a recipe's inputs have at most `_terms` nonzero elements, as a mask."""
         import numpy as np
 
         third: Array = np.arange(self.sizes[0]) % 3 == 2
@@ -65,7 +65,7 @@ class Norm(Operation):
 
     @property
     def _terms(self) -> int:
-        """The largest number of nonzero elements in a row that the recipe `few` makes."""
+        """The maximum number of nonzero elements in a row, for rows that the recipe `few` makes."""
         return min(8 if self._layer else 4, self.sizes[1])
 
     def made(self, recipe: str) -> list[Array] | None:
@@ -211,7 +211,7 @@ class Norm(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return a bound on the error of each result.
 
-        The bound propagates the errors of all steps, from the mean to the result."""
+        The bound includes the errors of all steps, from the mean to the result."""
         # Here u is the accumulator's unit roundoff. Mean μ, a sum and a quotient: δμ = max(growth + 1, ULPS) · u ·
         # mean|x|. `growth` requires terms with both signs, as in the recipe `random`. In `shifted` all terms have one
         # sign, but only two of them cause roundings. Difference d = x - μ: δd = δμ + u·|d|. Variance v, a sum of
@@ -223,7 +223,7 @@ class Norm(Operation):
     def _error(self, operands: Sequence[Array], terms: int, rest: Array | float) -> Array:
         """Return the error bound for rows with `terms` large elements; the other elements are negligible.
 
-        `rest` is a bound on the relative error of (variance + ε) that the negligible elements cause."""
+        `rest` is a bound on the relative error that these other elements cause in (variance + ε)."""
         import numpy as np
 
         from dispatchflow.operations._numeric import ULPS
@@ -242,10 +242,10 @@ class Norm(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error of each result for the inputs of a recipe.
+        """Return a bound on the error of each result, for inputs that a recipe makes for verification.
 
-        The bound is smaller than that of `error` for exact sums (the recipes `counted` and `mixed`), and for rows with
-        few nonzero elements."""
+        The bound is smaller than that of `error` for inputs whose sums are exact (the recipes `counted` and `mixed`),
+        and for rows with few nonzero elements."""
         # For `counted` and `mixed` the bound is 4·ULPS·u·|scale·(x − mean)/root| + u·|result|. The first term is for
         # the roundings of means, root and quotients. The sums of these inputs have almost no rounding errors, except in
         # a kernel that updates a running mean.

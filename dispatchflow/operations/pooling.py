@@ -51,9 +51,9 @@ class Pooling(Window):
         return self.option("kind") == "sum" and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipe `exact` for `kind=max`, or of `wide` for `kind=sum`.
+        """Return the inputs of the recipe `exact` if `kind=max`, or of `wide` if `kind=sum`.
 
-        These recipes make inputs for verification (docs/verification.md). Returns None for all other inputs."""
+        Returns None for all other combinations. Recipes make inputs for verification (docs/verification.md)."""
         # `exact`, for `max`: integers in -100 … -1. A kernel that begins a maximum with 0, or pads with 0, gives too
         # large results. In every third channel the numbers are among the 100 lowest numbers of the type; in every
         # second of these channels, all are the lowest number. A maximum that begins with any higher number is then
@@ -148,5 +148,5 @@ class Pooling(Window):
         return self.library_turned(value, "nchw", self.layout)
 
     def flops(self) -> int:
-        """Each element of a window counts as one flop for each result."""
+        """Each element of the window counts as one flop for each element of the result."""
         return self.size("kh") * self.size("kw") * self.result().size

@@ -53,7 +53,7 @@ class Reduction(Operation):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of the recipe `exact` for `kind=max`; None for other recipes and `kind=sum`.
 
-        A line is all elements that are reduced to one result. In each line, one element is larger than the others."""
+        Among the elements that are reduced to one result, one element is larger than all others."""
         # A line is the elements that are reduced to one result, such as a row. For integers the larger element is -1;
         # for floats it differs from -2 only in the last digit of the type. The larger element is the last one in the
         # first line, and is at other positions in the next lines. A kernel that begins a maximum with 0, or pads with

@@ -118,9 +118,9 @@ class Softmax(Operation):
         return [np.where(single, self._low(alone), largest - 256.0 * ~among)]
 
     def _low(self, largest: Array) -> Array:
-        """Return negative numbers near the lower end of the element type's range.
+        """Return negative numbers near the lower end of the element type's range, in the shape of a mask.
 
-        `largest` is a mask. Where the mask is false, the numbers are even lower than where it is true."""
+        Where the mask `largest` is true, the number is higher than where it is false."""
         import numpy as np
 
         # f16: the exponential of the distance overflows. f32: a kernel may compute powers of two, and multiply its
@@ -130,9 +130,9 @@ class Softmax(Operation):
 
     @property
     def _stairs(self) -> tuple[int, float]:
-        """The number T of stairs in a row, and the power p in a stair's weight (t / T)**p.
+        """The number T of stairs in a row that `_rising` makes, and the power p in their weights (t / T)**p.
 
-        Stairs are the steps in which the maximum of a row rises in `_rising`; t is the number of a stair. A row of n
+        Stairs are the steps in which the row's running maximum rises; t = 1 … T is the number of a stair. A row of n
         elements has at most n / 2 stairs. If a kernel does not rescale the sum at the first stair, the sum is too large
         by about the fraction p / T**(1 + p). T and p are chosen so that this fraction is larger than the error bound.
         The bound grows with T, because it includes a rounding for each stair."""
@@ -141,9 +141,9 @@ class Softmax(Operation):
 
     @property
     def _nearest(self) -> float:
-        """The smallest distance between a row's maximum and the elements that `_rising` puts beside stairs.
+        """The smallest distance to a row's maximum, for the elements that `_rising` puts next to its steps.
 
-        The value is the largest difference that two random inputs can have."""
+        It is equal to the largest difference that two random inputs can have."""
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:
@@ -229,7 +229,7 @@ class Softmax(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error of each result for the inputs of a recipe.
+        """Return a bound on the error of each result, for inputs that a recipe makes for verification.
 
         For the recipe `random`, this is the bound of `error`. For other recipes the bound is smaller: 2·ULPS·u times
         the result, but at most a quarter of the change that one lost term causes. Here u is the accumulator's unit

@@ -1,4 +1,4 @@
-"""Find the arrays of a `.npz` file that a spec names, for example by `ref.npz:in*`."""
+"""Find the arrays that a spec names in a `.npz` file, for example by `ref.npz:in*`."""
 
 from __future__ import annotations
 

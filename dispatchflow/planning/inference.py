@@ -44,9 +44,9 @@ _SIZES = re.compile(r"\d+(?:x\d+)*")
 def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
     """Return the operation of a sweep that gives dims but no operation's name.
 
-    `words` has the other keys of the sweep, with their values. An operation fits if it has all of `dims`, and all
-    options among these keys. Operations that accept the values in `words` are preferred, and then operations that have
-    no other dims.
+    `words` is a dict from the other keys of the sweep to their values. An operation fits if it has all of `dims`, and
+    all options that are keys in `words`. Operations that also accept the values are preferred, and then operations that
+    have no other dims.
 
     Raises:
         SpecError: no operation fits, or several are left.
@@ -78,15 +78,15 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Infer the operations of a sweep that has the key `shape` but not the key `operation`.
 
-    `written` is the value of `shape`: names of classes of shapes, such as `tiny`, or sizes, such as `64x80`. `words`
-    has the sweep's other keys and their values. An operation that has no shapes in any of the classes, or that accepts
-    none of the values of a key, is left out.
+    `written` is the value of `shape`: names of classes of shapes, such as `tiny`, or sizes, such as `64x80`. `words` is
+    a dict from the other keys of the sweep to their values. An operation that has no shapes in any of the classes, or
+    that accepts none of the values of a key, is left out.
 
-    The result has, for each operation, a dict of keys and values. The keys are `shape`, and those in `words` that give
-    types, layouts or options. A value has only the parts that the operation accepts.
+    The result is a dict from each operation's name to its own keys and values. The keys are `shape`, and those in
+    `words` that give types, layouts or options. The values that the operation does not accept are left out.
 
     Raises:
-        SpecError: no operation takes a class or a value, or the sizes fit no operation or several.
+        SpecError: a class or value suits no operation, or the sizes fit no operation or several.
     """
     narrowing = [f"{word}={value}" for word, value in words.items() if word in _NARROWING]
     named = dict.fromkeys(written.replace(",", " ").split())
@@ -115,9 +115,9 @@ def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str
 
 
 def by_field(word: str, place: Location) -> str:
-    """Return a hint for an operation's name in another library. The hint is empty for an unknown name.
+    """Return a hint that names the operation which another library calls `word`.
 
-    For `layer_norm` on the command line, the hint is `Write operation=norm kind=layer.`"""
+    For `layer_norm` on the command line, it is `Write operation=norm kind=layer.` For an unknown name, it is empty."""
     word = word.lower().replace("-", "_")
     found = [meaning.split() for names, meaning in _FIELD.items() if word in names.split()]
     for name, operation in OPERATIONS.items():
@@ -128,13 +128,13 @@ def by_field(word: str, place: Location) -> str:
 
 
 def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return for each operation the types, layouts and option values in `words` that it accepts.
+    """Return, for each operation, the types, layouts and option values in `words` that it accepts.
 
-    The result has a dict for each operation, with the accepted values of each key joined to one text. An operation is
-    left out if it accepts none of the values of a key.
+    The result is a dict from an operation's name to a dict from each key to the accepted values, joined to one text. An
+    operation is left out if it accepts none of the values of a key.
 
     Raises:
-        SpecError: no operation accepts one of the values. The error shows `facts`.
+        SpecError: a value in `words` is accepted by no operation. The error shows `facts`.
     """
     written = {word: sweep_words.values(word, words[word]) for word in _NARROWING if word in words}
     for word, values in written.items():
@@ -167,13 +167,13 @@ def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
 def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str]:
     """Return the names of those operations in `names` that have no dims besides `dims`.
 
-    Each operation in `names` must have all of `dims`. If the attribute `by_dims` of some of the operations found is
-    true, the other operations are left out."""
+    Each operation in `names` must have all of `dims`. If `Operation.by_dims` is true for some of the operations found,
+    only their names are returned."""
     return _preferred([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
 
 
 def _preferred(names: list[str]) -> list[str]:
-    """Return those names whose operations have a true attribute `by_dims`; all `names` if there are none."""
+    """Return the names of the operations whose `by_dims` is true; if it is true for none, all `names`."""
     return [name for name in names if OPERATIONS[name].by_dims] or names
 
 

@@ -1,6 +1,7 @@
-"""Describe the place where a sweep is written, and spell keys and values as in this place.
+"""Describe the place where a sweep is written, and spell keys and values as a user writes them there.
 
-A sweep is a set of cases that a spec or the command line describes. Error messages use the spellings."""
+A sweep is a set of cases that a spec or the command line describes. Error messages contain the spelt keys and values.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ class Location:
         return "the directory of dodo.py, or to -d if given" if self._is_line else "the spec's directory"
 
     def paths(self, word: str) -> str:
-        """Return a hint on how to write the paths that are the value of the key `word`, such as `file`."""
+        """Return a hint on how to write paths as the value of the key `word`, such as `file`."""
         if not self._is_line:
             return f"Paths are relative to {self.folder}."
         mark = "semicolon" if word in _SEMICOLONS else "comma"

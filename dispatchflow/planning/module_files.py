@@ -1,4 +1,4 @@
-"""Find the functions of a user's MLIR or ONNX file that become cases, and the files that it names."""
+"""Read a user's MLIR or ONNX file: find the functions that become cases, and the files that it names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dispatchflow.planning.reading import Read
 
 _SHOWN = 10
-"""The largest number of functions that an error lists."""
+"""An error message lists at most this number of functions."""
 
 
 class NoFunction(SpecError):
@@ -37,8 +37,8 @@ class NoFunction(SpecError):
 def objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
     """Return a pair (path, file) for each other file, such as weights, that a user's file names.
 
-    The user's file is MLIR or ONNX. A path is written as in this file, and is relative to its folder. A file that
-    cannot be read is left out.
+    The user's file is MLIR or ONNX. The path of the other file is returned as the user's file spells it, relative to
+    the folder of the user's file. A file that cannot be read is left out.
 
     Args:
         name: the path of the user's file.
@@ -56,11 +56,13 @@ def objects(name: str, content: bytes, read: Read, importer: str | None) -> tupl
 
 
 def entries(wanted: list[str], content: bytes, name: str, place: Location, importer: str | None) -> list[str]:
-    """Return the functions that become cases: `wanted`, or all public functions if `wanted` is empty.
+    """Return the names of the functions of a user's file that become cases.
+
+    These are `wanted`, or all public functions of the file if `wanted` is empty.
 
     Raises:
         NoFunction: a wanted function is missing.
-        SpecError: the file is bytecode and `wanted` is empty.
+        SpecError: `wanted` is empty, and the file is MLIR bytecode, whose functions cannot be listed.
     """
     text = "" if importer else content.decode(errors="replace")
     public = [onnx_file.function(content)] if importer else functions(text)

@@ -201,7 +201,7 @@ def weights(written: str, place: Location, read: Read) -> Parameters:
 
 
 def _members(written: str, word: str, place: Location, read: Read) -> list[File] | None:
-    """Return the arrays of a `.npz` file that `written` names. An example of `written` is `ref.npz:in*`.
+    """Return the arrays that `written`, such as `ref.npz:in*`, selects from a `.npz` file.
 
     Returns None if `written` does not name a `.npz` file. `word` is the key of the sweep, for error messages."""
     if (split := archives.split(written)) is None:

@@ -54,11 +54,11 @@ _FIELDS: list[tuple[str, Any, Any]] = [
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One `[[sweep]]` table of a spec. It requests a case for each combination of its values.
+    """A sweep of one operation: it requests a case for each combination of its values.
 
-    The sizes of an operation are given in one of two ways: as `dims`, of which all combinations are used, or as
-    `shapes`. If `include` has patterns, only cases whose names match one of them are kept. Cases whose names match a
-    pattern in `exclude` are left out.
+    The sizes of the operation are given either as `dims`, a list of sizes for each dimension, or as `shapes`, each of
+    which has all sizes. If `include` has patterns, only cases whose names match one of them are kept. Cases whose names
+    match a pattern in `exclude` are left out.
 
     A sweep of users' own MLIR or ONNX files has `modules`. Its `dims`, `shapes`, `signatures`, `layouts` and `options`
     are empty."""
@@ -115,7 +115,8 @@ def parse(
     Args:
         text: the content of the file.
         path: the path of the file, for error messages.
-        overrides: keys and values. In each sweep that can have the key, the value replaces the sweep's own value.
+        overrides: a dict from keys, such as `dtype`, to values that replace those of a sweep. A sweep that cannot have
+            a key ignores its value.
         read: reads the files that the spec names.
         only: the operations whose sweeps get the overrides. If it is empty, all sweeps get them.
 
@@ -162,9 +163,10 @@ def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
-    """Return whether `word` is a key that only sweeps of other operations can have.
+    """Return whether `word` is a key of other operations, which the sweep in `table` cannot have.
 
-    `table` has the keys of the sweep. For example, a sweep of users' MLIR files cannot have the key `dtype`."""
+    `table` has the keys and values of the sweep. For example, a sweep of users' MLIR files cannot have the key `dtype`.
+    """
     if table.get("operation") == Module.name:
         return word in (name for name, *_ in _OPERATION_FIELDS) or word in OPTIONS
     operation = OPERATIONS.get(str(table.get("operation")))

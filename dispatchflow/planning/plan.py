@@ -40,15 +40,15 @@ class Skip:
 class Plan:
     """The cases that sweeps request, and the impossible combinations that are skipped.
 
-    The field `tags` has the tags of the sweeps that request a case. A case itself has no tags, because sweeps with
-    different tags may request the same case."""
+    The field `tags` is a dict from each case to the tags of the sweeps that request it. A case itself has no tags,
+    because sweeps with different tags may request the same case."""
 
     cases: tuple[Case, ...]
     tags: dict[Case, tuple[str, ...]]
     skips: tuple[Skip, ...]
     notes: tuple[str, ...]
     noisy: dict[Case, float] = field(default_factory=dict)
-    """The limit of each case for the uncertainty of its median. Above it, the measurement is noisy.
+    """A dict from a case to its limit: above this uncertainty of the median, the case is marked as noisy.
 
     Only the cases of sweeps that set `noisy` are included. If several such sweeps request a case, the smallest limit
     counts."""
@@ -111,7 +111,8 @@ def _check_name(case: Case, known: dict[str, Case], place: str) -> None:
     """Raise SpecError if a different case of a user's module already has the name of `case`.
 
     Two such cases would share their result rows. Equal names are possible, because a name contains neither the inputs
-    of the module nor its directory. `known` has the cases so far, by name."""
+    of the module nor its directory. `known` is a dict from names to the cases that were checked before; `case` is added
+    to it."""
     if type(case.operation) is Module and known.setdefault(case.name, case) != case:
         facts = {"spec": place, "name": case.name, "file": case.operation.source.path}
         raise SpecError(
@@ -162,10 +163,10 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
 
 
 def _flag_conflict(tuning: Tuning, extra: flags.Flags) -> str | None:
-    """Return a text that says which flag of the tuning an extra compiler flag would override.
+    """Return a text about a flag of the tuning, if the extra compiler flags would override this flag.
 
-    Returns None if no flag would be overridden. Otherwise the case is skipped, because the compiler's output does not
-    always show whether the tuning's flag had an effect."""
+    Returns None if no flag would be overridden. The caller skips a case with such a flag, because the compiler's output
+    does not always show whether the tuning's flag had an effect."""
     flag = flags.shared(tuning.flags, extra) if extra else None
     return flag and f"{flag} is set by {tuning.name}; another one after it would override it"
 

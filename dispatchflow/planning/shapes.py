@@ -15,17 +15,17 @@ _TABLE = Path(__file__).with_suffix(".toml")
 class Shape:
     sizes: tuple[int, ...]
     options: tuple[tuple[str, str | int], ...] = ()
-    """The options of the operation that the shape fixes, as pairs such as `("stride", 2)`.
+    """The values that the shape fixes for options of its operation, as pairs such as `("stride", 2)`.
 
     The sweep gives the values of all other options."""
     what: str = ""
     """A description of the shape: the layer of a model that has this shape, or its purpose."""
 
     def chosen(self, words: Sequence[str], values: Sequence[str | int]) -> tuple[str | int, ...]:
-        """Return a value for each option in `words`.
+        """Return a value for each of the options that `words` names.
 
-        If the shape fixes the option, the shape's value is used. Otherwise the item at the same position in `values` is
-        used."""
+        The value is the shape's own, if the shape fixes the option. Otherwise it is the item of `values` at the
+        option's position."""
         own = dict(self.options)
         return tuple(own.get(word, value) for word, value in zip(words, values, strict=True))
 
@@ -38,14 +38,14 @@ class ShapeClass:
     reason: str
     source: str
     shapes: Mapping[str, tuple[Shape, ...]]
-    """The shapes of each operation, by the operation's name.
+    """A dict from the name of an operation to its shapes in this class.
 
-    An operation that has no shapes in this class is missing."""
+    Operations without shapes in this class are missing."""
 
 
 @cache
 def classes() -> dict[str, ShapeClass]:
-    """Return all classes of shapes in shapes.toml, by their names."""
+    """Return a dict from the names of the classes of shapes in shapes.toml to the classes."""
     return {
         name: ShapeClass(
             name,
@@ -62,7 +62,7 @@ def classes() -> dict[str, ShapeClass]:
 
 
 def classes_of(operation: str) -> dict[str, tuple[Shape, ...]]:
-    """Return the shapes of `operation` in each class that has shapes for it, by the name of the class."""
+    """Return a dict from the name of each class that has shapes for `operation` to these shapes."""
     return {name: known.shapes[operation] for name, known in classes().items() if operation in known.shapes}
 
 

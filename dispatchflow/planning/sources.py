@@ -36,7 +36,7 @@ class Sources:
 
     Args:
         root: the project's directory.
-        values: the parsed value of each command-line variable, by the variable's name.
+        values: a dict from the names of the command line's variables to their parsed values.
         seen: records the files and folders that are read; None to record nothing.
     """
 
@@ -201,7 +201,7 @@ class _Reader:
     _plainer: dict[str, bool] = field(default_factory=dict)
     """A cache for `_plain`. A key is a path up to its last `..`.
 
-    The value says whether each `FOLDER/..` in the path can be removed without changing the place that it names."""
+    The value says whether the path still names the same place after each `FOLDER/..` is removed from it."""
 
     def __call__(self, name: str) -> tuple[str, bytes]:
         path = self.folder / name
@@ -212,10 +212,9 @@ class _Reader:
         return self._plain(path), self.sources.digest(path)
 
     def _plain(self, path: Path) -> str:
-        """Return a path without its parts `FOLDER/..`.
+        """Return `path` without its parts `FOLDER/..`, or unchanged if it would then name another place.
 
-        The path is returned unchanged if a FOLDER is a symbolic link, so that the shorter path would name another
-        place."""
+        The place may change if a FOLDER is a symbolic link."""
         plain, text = os.path.normpath(path), os.fspath(path)
         up = text[: text.rindex("..") + 2] if ".." in path.parts else ""
         if up not in self._plainer:
@@ -243,7 +242,7 @@ def _check_regular(path: Path) -> None:
 
 
 def _from_anywhere(path: Path) -> str:
-    """Return an absolute path that keeps each `..`.
+    """Return `path` as an absolute path that keeps each `..`.
 
     os.path.abspath would remove `LINK/..`, although LINK may be a symbolic link to another place."""
     return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 (of two strings)

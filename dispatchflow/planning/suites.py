@@ -54,8 +54,8 @@ def modules(
 ) -> tuple[tuple[Module, ...], tuple[Lacking, ...]]:
     """Return the modules in the folders of a test suite, and the folders from which no case can be made.
 
-    If the flag file of a folder is wrong, the folder's cases fail. The attribute `problem` of its modules has the
-    reason.
+    If the flag file of a folder is wrong, the folder's cases fail. The reason is then in the attribute `problem` of
+    each module from this folder.
 
     Raises:
         SpecError: no folder matches; no module has a function that the sweep's `function` names; `rtol` or `reference`
@@ -110,9 +110,9 @@ def _of_folder(
 
 
 def _given(text: str, folder: str, place: Location, read: Read) -> tuple[Given, str | None]:
-    """Parse the text of a flag file. Return the named inputs, expected results, weights and function.
+    """Parse a flag file. Return its inputs, expected results and weights, and the function that it names.
 
-    The function is None if the file names none. Paths in the file are relative to `folder`."""
+    The function is None if the file does not name one. Paths in the file are relative to `folder`."""
     inputs, expected, weights = list[Input](), list[File | str](), list[Parameters]()
     function = None
     for flag in flag_file.parse(text):
@@ -209,10 +209,10 @@ def _walk(folder: str, parts: Sequence[str], read: Read) -> Iterator[str]:
 
 
 def _named(matched: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Return a name for each folder. The name is the last part of the folder's path.
+    """Return a dict from each folder to its name, which is the last part of the folder's path.
 
     Folders that have the same last part get longer names instead: their paths relative to the directory that contains
-    all such folders."""
+    all of them."""
     folders = list(dict.fromkeys(folder for each in matched for folder in each))
     count = Counter(posixpath.basename(folder) for folder in folders)
     alike = [folder for folder in folders if count[posixpath.basename(folder)] > 1]

@@ -25,7 +25,7 @@ _ENDS = ("later_low_ns", "later_high_ns")
 
 
 def times(workspace: Workspace, chain: CaseState, program: Program) -> dict[int, Alone]:
-    """Return the time of each site when it runs alone, by the number of the site.
+    """Return a dict from the number of each site to the time that the site takes when it runs alone.
 
     The times come from result rows of the modules that were extracted for the sites. For each module, the newest row
     with the target, device, threads and toolchain of the case is used. A site without such a row is missing. Nothing is

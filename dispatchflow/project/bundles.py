@@ -1,6 +1,6 @@
-"""Write a bundle: a folder with modules for sites of a case, their operands, a spec and a script.
+"""Write a bundle: a folder with modules and operands of a case's sites, a spec and a script.
 
-A site is a place of a program that launches a dispatch."""
+A site is a place of a program that launches a dispatch. Each module has the dispatch of a site."""
 
 from __future__ import annotations
 
@@ -41,24 +41,26 @@ class Captured:
     """The captured operands and results of sites. The store has their contents, as files (objects)."""
 
     values: Mapping[int, Mapping[str, Value]]
-    """The captured values of each site, by the site's number and the name of the value.
+    """A dict from the number of a site to a dict from names to the captured values of this site.
 
     A name is, for example, `in0` for an operand or `out0` for a result. A `Value` has the type; for a scalar, it also
     has the content."""
     objects: Mapping[tuple[int, str], Digest]
-    """The digest of the bytes of each value. A key is (site's number, name of the value)."""
+    """A dict from (number of the site, name of the value) to the digest of the value's bytes."""
     undefined: Mapping[tuple[int, str], Digest] = field(default_factory=dict)
-    """The digest of a mask for each value that has undefined elements.
+    """A dict from (number of the site, name of the value) to the digest of the value's mask.
 
-    A key is (site's number, name of the value). An element is undefined if it depends on memory that the program never
-    wrote. In the mask, a byte 1 marks such an element."""
+    Only values with undefined elements have a mask. An element is undefined if it depends on memory that the program
+    never wrote. In the mask, a byte 1 marks such an element."""
     why: str | None = None
-    """The reason why the complete capture failed; None if it succeeded."""
+    """The reason why nothing was captured; None if the capture succeeded."""
     missing: Mapping[int, str] = field(default_factory=dict)
-    """The reason why a site, or one of its values, was not captured. A key is the site's number."""
+    """The sites that were not captured completely: a dict from the number of the site to the reason."""
 
     def of(self, site: int) -> Mapping[str, Value] | str:
-        """Return the captured values of a site by name. If the site has none, return the reason as a text."""
+        """Return a dict from names to the captured values of a site.
+
+        If nothing was captured for the site, the reason is returned as a text."""
         return self.why or self.values.get(site) or self.missing.get(site, "not captured")
 
 
@@ -80,7 +82,7 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
 
     Raises:
         SpecError: a library computes the case, `out` has other files, the program has no such site, no requested site
-            has a module, or `replay=yes` is given and the toolchain cannot record replays.
+            has a module, or `replay=yes` is given and the toolchain has no `iree-run-replay`.
         ToolError: the case does not compile, or its sites cannot be found.
     """
     check(out)
@@ -124,7 +126,7 @@ def _none_chosen(case: Case, numbers: Sequence[int]) -> SpecError:
 def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]]) -> Captured:
     """Capture the operands and results of sites. Each item of `sharing` has the sites that share a module.
 
-    All sites are captured if the variable `execution` is given. Otherwise, only the first site of each module is
+    All sites are captured if the command line has `execution=`. Otherwise, only the first site of each module is
     captured. If the first of several sites with a shared module cannot be captured, all sites are captured instead."""
     if workspace.values.get("execution") is None:
         captured = captured_of(workspace, case, [sites[0].number for sites in sharing])
@@ -188,9 +190,9 @@ def check(out: Path) -> None:
 
 
 def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict[str, Digest]:
-    """Return the digests of the object files (machine code) to which the MLIR files `modules` refer.
+    """Return the object files (machine code) to which the MLIR files `modules` refer.
 
-    The keys of the result are the names of the object files."""
+    The result is a dict from the names of the object files to the digests of their contents."""
     printed = workspace.executor.printed(case.operation) if isinstance(case.operation, Module) else None
     named = printed.objects if printed else {}
     texts = [path.read_bytes() for path in modules] if named else []

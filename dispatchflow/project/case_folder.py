@@ -38,8 +38,8 @@ _OF_SITES = {"sites": "sites.json", "times": "site_times.json", "flow": "flow.ml
 def write(root: Path, store: Store, resolver: Resolver, chain: CaseState, sites: str | None = None) -> Path:
     """Write the folder `build/CASE/` with links to the files of a case in the store, and return its path.
 
-    If `sites` is given, the function writes it to sites.txt; otherwise it removes sites.txt. Most of the files are
-    listed in docs/verification.md."""
+    `sites` is the text for the file sites.txt; if it is None, sites.txt is removed. Most of the files are listed in
+    docs/verification.md."""
     root = root.resolve()  # if `root` is a link, `..` in the links that it contains starts at the real folder
     folder = root / chain.case.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -129,9 +129,9 @@ def _inputs(program: Workload) -> dict[str, str]:
 
 
 def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
-    """Return the links in the case's folder, by file name.
+    """Return a dict from the name of each link in a case's folder to the digest of the linked file.
 
-    For each link, the result has the digest of the object (a file in the store) to which it points."""
+    The linked files are objects of the store."""
     found: dict[str, Digest] = {}
     program = chain.case.library_program
     names = {
@@ -175,11 +175,11 @@ def link(path: Path, to: Path) -> None:
 
 
 def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
-    """Return the command lines with which a user can repeat the steps of a case in the case's folder.
+    """Return the command lines with which a user can repeat the steps of a case.
 
-    The keys of the result are `compile`, `run`, `benchmark` and `sites`; a step that the case does not have is missing.
-    The command `compile` must run in an empty directory. In the case's folder, it would write through module.vmfb,
-    which is a link into the store."""
+    The result is a dict from the name of a step (`compile`, `run`, `benchmark` or `sites`) to its command line. A step
+    that the case does not have is missing. The commands run in the case's folder, except `compile`, which must run in
+    an empty directory: in the case's folder, it would write through the link module.vmfb into the store."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
     program = case.operation
     operands = resolver.supplies.operands(program)

@@ -29,12 +29,14 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class CasePhases:
-    """The compiler phases of a case. The toolchain of `workspace` compiles the case."""
+    """Shows a case's module after each compiler phase.
+
+    For this, the toolchain of `workspace` compiles the case again."""
 
     workspace: Workspace
     case: Case
     folder: str = phases.FOLDER
-    """The name of the folder with the phases. It is inside the case's folder."""
+    """The name of a folder inside the case's folder. It has links to the dumped modules."""
 
     def __post_init__(self) -> None:
         if self.case.library is not None:
@@ -59,11 +61,10 @@ class CasePhases:
         return self._kept(lambda executor, case, source: made.program_text(executor, case, source, kind))
 
     def dispatches(self) -> dict[str, tuple[str, int]]:
-        """Return the place (path, line) of each function in the modules of the dispatches.
+        """Return a dict from the functions in the modules of the dispatches to their places (path, line).
 
-        The modules are those before code generation. The keys of the result are the names of the functions. The paths
-        are links in the case's folder, relative to the directory of dodo.py. If the compile fails, the result is empty.
-        """
+        The modules are in the state before code generation. The paths are links in the case's folder, relative to the
+        directory of dodo.py. If the compile fails, the result is empty."""
         places = dict[str, tuple[str, int]]()
         for name, digest in self._kept(made.dispatches).outputs.items():
             text = self.workspace.store.path(digest).read_text(encoding="utf-8", errors="replace")
@@ -75,23 +76,23 @@ class CasePhases:
 
     @property
     def phases(self) -> dict[Phase, Digest]:
-        """The digest of the module's text after each phase."""
+        """A dict from each compiler phase to the digest of the module's text after this phase."""
         return {phase: self.dumped.outputs[file] for phase, file in phases.found(self.dumped.outputs).items()}
 
     def sizes(self) -> dict[Phase, int]:
-        """Return the size, in bytes, of the module's text after each phase."""
+        """Return a dict from each compiler phase to the size, in bytes, of the module's text after this phase."""
         store = self.workspace.store
         return {phase: store.path(digest).stat().st_size for phase, digest in self.phases.items()}
 
     def lines(self, phase: Phase) -> list[str]:
-        """Return the lines of the module after a phase, without locations and numbering.
+        """Return the lines of the module after a phase, in normal form: equal modules have equal lines.
 
-        This form of a module is called its normal form (`iree/normal_form.py`)."""
+        Locations are left out, and values and aliases get new names (see `iree/normal_form.py`)."""
         text = self.workspace.store.path(self.phases[phase]).read_text(encoding="utf-8", errors="replace")
         return normal_form.lines(text)
 
     def file(self, name: str) -> str:
-        """Return the path of the file `name` in the folder with the phases.
+        """Return the path of the link `name` to a dumped module in the case's folder.
 
         The path is relative to the directory of dodo.py."""
         return os.path.relpath(self._folder / name, self.workspace.root)

@@ -34,15 +34,17 @@ class CaseSites:
     doubt: str | None
     """The reason why the sites have no times; None if there are times."""
     ceilings: Mapping[int, sites.Ceilings]
-    """The highest rates of this machine that apply to each site, by the site's number."""
+    """A dict from each site's number to its ceilings: the highest flops/s and bytes/s that apply to it.
+
+    Calibration kernels reached these rates on this machine. An unknown rate is None."""
     configurations: Mapping[str, str]
-    """The configuration, such as tile sizes, that the compiler applied to each kernel, by its name."""
+    """A dict from each kernel's name to the configuration, such as tile sizes, that the compiler applied."""
     alone: Mapping[int, sites.Alone]
-    """The time of each site when it runs alone, by the site's number.
+    """A dict from the number of each site to the time that it takes when it runs alone.
 
     To find this time, the site's dispatch is extracted as a separate module, which is then measured."""
     stateful: str | None
-    """The remark that calls of the program may differ, because it stores to mutable globals.
+    """A remark that calls of the program may differ, because the program stores to mutable globals.
 
     None if the program does not store to globals."""
 
@@ -53,10 +55,10 @@ class CaseSites:
 
     @property
     def above_ceilings(self) -> list[str]:
-        """A list of at most one line, which names the sites that are faster than the recorded ceilings.
+        """A list with at most one line, which says how many sites exceed the machine's highest known rates.
 
-        A ceiling is the highest rate that this machine reached in a calibration kernel. If a site is faster, the
-        ceiling is too low."""
+        Calibration kernels reached these rates (flops/s and bytes/s). A site whose arrays are small can exceed them,
+        because its arrays are in faster caches."""
         return sites.above_ceilings(self.rows, calibration.MARGIN)
 
     @property

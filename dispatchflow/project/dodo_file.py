@@ -27,7 +27,7 @@ def config(names: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def default_words(names: Mapping[str, Any]) -> Sequence[str]:
-    """Return the words in `default_tasks` of DOIT_CONFIG, which are used if the command line has no words."""
+    """Return the words that are used if the command line has none: `default_tasks` of DOIT_CONFIG."""
     return config(names).get("default_tasks") or []
 
 

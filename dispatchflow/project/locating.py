@@ -1,7 +1,8 @@
-"""Find the wrong sites of a case: compare each site's results in one call with those of a reference.
+"""Find the sites with wrong results in a case, by comparison with a reference.
 
-A site is a place of a program that launches a dispatch. The reference is the same dispatch, extracted as a module and
-compiled for another target. It runs on the operands that the site had in the call."""
+A site is a place of a program that launches a dispatch. The results of each site are captured in one call of the case.
+The reference is the same dispatch, extracted as a module and compiled for another target. It runs on the operands that
+the site had in the call."""
 
 from __future__ import annotations
 
@@ -34,9 +35,9 @@ _LATE = "it has no module, because the compiler added its dispatch after all oth
 
 
 def reference_of(case: Case, given: Target | None) -> Target:
-    """Return the target with which a case's sites are compared: `given`, or else llvm-cpu.
+    """Return the target that computes the expected results of a case's sites: `given`, or a default.
 
-    If the case's own target is llvm-cpu, vmvx is the default.
+    The default is llvm-cpu; if the case itself is compiled for llvm-cpu, it is vmvx.
 
     Raises:
         SpecError: `given` is the case's own target.
@@ -59,7 +60,8 @@ def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequenc
     its sites are captured.
 
     Raises:
-        SpecError: a library computes the case, the program has no such site, or no site has this `execution=`.
+        SpecError: a library computes the case, the program has no such site, or `execution=5`, for example, is given,
+            but no site is executed 5 times.
         ToolError: the case does not compile, nothing can be captured, or the reference has no device.
     """
     site_states.refuse_library(case)
@@ -96,7 +98,7 @@ def _located(
 
 
 def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]:
-    """Verify a case. Return the reason why its results are wrong, and the first recipe that shows it.
+    """Verify a case. Return why its results are wrong, and the first recipe that leads to a wrong result.
 
     A recipe is a way to make inputs, such as `exact`. Both values are None if no wrong result is known. If the user
     gives the inputs of a module, the recipe is always None."""

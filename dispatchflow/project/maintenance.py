@@ -108,11 +108,12 @@ def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) 
 
 
 def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
-    """Return the keys of all records in the store that belong to the present cases.
+    """Return the keys of all records in the store that belong to the requested cases.
 
-    For each available toolchain, these are the records of the stages of the cases. Records that other commands made
-    from the cases, such as captures, and the times of the cases' sites under every measurement protocol are also
-    included."""
+    With each available toolchain, these are:
+    - the records of the stages of the cases, and of the calibration kernels for their targets
+    - the records that other commands made from the cases, such as captures
+    - the times of the cases' sites, under every measurement protocol"""
     if not workspace.plan.cases:
         raise SpecError("there are no cases", {"given": "keep=referenced"}, "Everything would be removed.")
     keys: set[Key] = set()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[None]:
-    """Make a folder and its missing parents.
+    """Make a folder and its missing parents for a `with` block that writes to the folder.
 
-    After the `with` block, those of the new folders that are empty are removed.
+    After the block, each folder that was made here and is still empty is removed.
 
     Raises:
         OSError: the folder cannot be created.

@@ -134,12 +134,12 @@ class Replay:
     The answer is the exit code and the text of an earlier run with nothing to do."""
 
     def __init__(self, dodo: Path, words: Sequence[str], variables: Mapping[str, str], own: Sequence[str] = ()) -> None:
-        """Read the state of the inputs that every command line has, such as the code of dispatchflow.
+        """Read the state of the inputs on which every answer depends, such as the code of dispatchflow.
 
         Args:
             dodo: path of dodo.py.
             words: the words of the command line.
-            variables: the values of the command line's variables, by name.
+            variables: a dict from the names of the command line's variables to their values.
             own: names of the user's task functions; they may change what a word such as `compile` means.
         """
         root = dodo.parent
@@ -173,10 +173,11 @@ class Replay:
             self.look(kind, name)
 
     def look(self, kind: str, name: str) -> str:
-        """Read the state of an input, record it as `see` does, and return the recorded state as a text.
+        """Read the state of an input, record it, and return it as a text.
 
-        `kind` is the kind of the input, such as `file`; all kinds are keys of `_LOOK`. `name` identifies the input: for
-        a file, it is the path."""
+        If a state of this input is recorded already, that state is kept and returned instead. `kind` is the kind of the
+        input, such as `file`; all kinds are keys of `_LOOK`. `name` identifies the input: for a file, it is the path.
+        """
         return self.see(kind, name, _LOOK[kind](name))
 
     def see(self, kind: str, name: str, value: str) -> str:
@@ -186,9 +187,9 @@ class Replay:
         return self._seen.setdefault((kind, name), value)
 
     def answer_if_unchanged(self) -> tuple[int, str] | None:
-        """Return the exit code and the text of the earlier run.
+        """Return the exit code and the text of the earlier run, if all its inputs are unchanged.
 
-        Returns None if there is no earlier run with nothing to do, or if an input has changed since."""
+        Returns None if an input has changed, or if no run of this command line is recorded."""
         with suppress(OSError, ValueError):  # no such answer
             digest, _, text = self._answer.read_text().partition("\n")
             if digest == digest_of(text.encode()):  # otherwise the file is damaged

@@ -35,8 +35,8 @@ _Item = TypeVar("_Item")
 def check(workspace: Workspace) -> tuple[str, bool]:
     """Return the report of `doit store check`, and whether everything was sound.
 
-    Damaged objects are removed with their records, so that the next run makes them again. If a repeated compile gives
-    other bytes than before, this is reported, and nothing is removed."""
+    Damaged objects are removed with their records, so that the next run makes them again. Some compiles are repeated:
+    if one gives other bytes than before, this is reported, and nothing is removed."""
     store, found = workspace.store, report.Findings()
     if problems := store.records.problems():  # nothing else is checked, because the records may all be wrong
         found.wrong += [f"{store.root / 'records.sqlite'}: {' '.join(problem.split())}" for problem in problems]
@@ -155,7 +155,7 @@ def _check_compiles(workspace: Workspace, count: int | None, found: report.Findi
 
 
 _ASKED = {"toolchain", "module", "flags", "environment"}
-"""The names of the ingredients of a compile, which are hashed to the key of the compile."""
+"""The names of a compile's ingredients: the values from which the key of the compile is computed."""
 
 
 def _read_by(record: Record) -> list[Digest]:

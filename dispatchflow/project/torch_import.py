@@ -59,10 +59,10 @@ def source_of(word: str) -> tuple[Path, str]:
 
 
 def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
-    """Call `function` of a user's file, and write the PyTorch module that it returns as MLIR to `out`.
+    """Call a function of a user's Python file, and write the PyTorch module that the function returns.
 
-    The weights, and the arrays with example arguments and results, are written to files beside `out`. After a failure,
-    earlier files are unchanged.
+    The module is written to `out` as MLIR. The weights, and the arrays with example arguments and results, are written
+    to files beside `out`. After a failure, earlier files are unchanged.
 
     Raises:
         SpecError: packages are missing, the function is missing or does not return a module with example arguments, or

@@ -51,7 +51,7 @@ _SEARCHED = 100_000  # characters of a log that `_log` returns, half of them fro
 
 
 class Workspace:
-    """A user's directory during one invocation. Each attribute, such as the store, is made on first use.
+    """A user's directory during one invocation. Attributes such as the store are made on first use.
 
     Args:
         root: the directory; it has the spec folder, the store, and `build/`, which is called the view.
@@ -84,7 +84,7 @@ class Workspace:
 
     @cached_property
     def view_name(self) -> str:
-        """The path of `build/` relative to the store. The store's records identify this directory by it."""
+        """The path of `build/` relative to the store. The store's records identify `build/` by this path."""
         return os.fsencode(os.path.relpath(self.view_path, self.store_path)).decode("ascii", "backslashreplace")
 
     @cached_property
@@ -93,11 +93,11 @@ class Workspace:
 
     @cached_property
     def facts(self) -> MachineFacts:
-        """This machine's highest rates and the times of its anchor kernels, shared by the user's projects."""
+        """This machine's highest flops/s and bytes/s and its anchors' times, shared by the user's projects."""
         return MachineFacts(cache_path(), machine.identity(), self._stamp)
 
     def with_toolchain(self, word: str) -> Workspace:
-        """Return a workspace with the same directory and store, and with the toolchain `iree=WORD`.
+        """Return a workspace with the same directory and store, and with the toolchain of `iree=WORD`.
 
         Both workspaces share one connection to the store, because a full disk allows no second connection."""
         other = Workspace(self.root, {**self.values, "iree": word}, say=self.say)
@@ -226,7 +226,7 @@ class Workspace:
 
     @cached_property
     def known(self) -> KnownFailures:
-        """The failures that are expected: the list of the user's specs, then dispatchflow's own list.
+        """The expected failures of IREE: those that the user's specs list, then dispatchflow's own list.
 
         With known_failures=off there are none.
 
@@ -238,7 +238,7 @@ class Workspace:
         return KnownFailures(entries, self.toolchain.version, self._log, self._features)
 
     def _features(self, target: Target) -> list[str]:
-        """Return the CPU features, such as `avx512f`, that a target is compiled for; empty for a GPU."""
+        """Return the CPU features, such as `avx512f`, for which a target is compiled; none for a GPU or vmvx."""
         if target.needs_host_cpu:
             found = self.host.features.split(",")
         elif target.backend == "llvm-cpu":
@@ -272,7 +272,7 @@ class Workspace:
         return replace(device, absent=unfit) if unfit else device
 
     def noisy_above(self, case: Case) -> float:
-        """Return the limit above which a case is noisy: half the width of the median's interval / median."""
+        """Return the limit for (half the width of the median's interval) / median; above it, a case is noisy."""
         if self.settings.noisy is not None:
             return self.settings.noisy
         return (

@@ -53,7 +53,7 @@ def newest(rows: Iterable[Row]) -> list[Row]:
 
 
 def columns(found: Iterable[Row]) -> tuple[str, ...]:
-    """Return the names in `COLUMNS`, without those that do not help to distinguish the rows `found`.
+    """Return the names in `COLUMNS`, without columns that cannot distinguish the rows `found`.
 
     For example, `host` is left out if all rows have the same host."""
     rows, values = list(found), dict[Any, set[Any]]()
@@ -72,10 +72,11 @@ def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) 
     """Return the fastest correct rows for each shape and each way to run and measure it.
 
     More exactly, rows compete if they agree in shape, target, threads, cache, protocol, host and provider. Only rows
-    that `wanted` accepts are considered. Such a row is returned if no other one is certainly faster.
+    that `wanted` accepts are considered. A row is returned if no competing row is certainly faster.
 
     Each returned row has a `speedup` over the row with the default tuning and no extra flags. The speedup is None if
-    that row is not correct, or cannot be compared (for example, because it was measured in other rounds)."""
+    that row is not correct, or if the two rows cannot be compared (for example, because they were not measured
+    together)."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in filter(right, providers.compared(newest(rows))):
         groups.setdefault((*place(row), provider(row)), []).append(row)

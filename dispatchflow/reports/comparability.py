@@ -1,8 +1,9 @@
 """Decide which rows of results may be compared, and which of them are the fastest (docs/results.md).
 
-Comparable rows have the same program, inputs, target, threads, cache, protocol and machine. Two rows of IREE also need
-the same toolchain. The ratio of two medians counts only if both rows were measured in the same rounds: in one run, in
-which their benchmark processes took turns. If the rounds differ, only the intervals of the medians are compared."""
+Comparable rows have the same program, inputs, target, threads, cache, protocol and machine. Two rows that were both
+computed by IREE, or both by the same library, also need the same version of IREE or of the library. The ratio of two
+medians is used only if both rows were measured in the same rounds, that is, in one run in which their benchmark
+processes took turns. If the rounds differ, only the intervals of the medians are compared."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _QUESTION: dict[str, Callable[[Row], Any]] = {
     "other inputs": lambda row: row.get("data_digest"),
     "another toolchain": lambda row: maker(row),
 }
-"""The name of a difference → a function of a row.
+"""A dict from a kind of difference between two rows, such as `other inputs`, to a function of a row.
 
 Two rows differ in this way if the function returns different values for them."""
 
@@ -33,7 +34,9 @@ OTHER_ROUNDS = "other rounds"
 
 
 def place(row: Row) -> tuple[Any, ...]:
-    """Return (shape, target, threads, protocol, host, cache) of a row; comparable rows agree in them."""
+    """Return the tuple (shape, target, threads, protocol, host, cache) of a row.
+
+    Only rows with equal tuples are comparable."""
     # Rows in old Parquet files have no column `cache`. They count as hot.
     return (*(row.get(name) for name in _PLACE), row.get("cache") or HOT)
 
@@ -43,7 +46,9 @@ def provider(row: Row) -> str:
 
 
 def maker(row: Row) -> tuple[Any, ...]:
-    """Return the version and revision of a row's toolchain, or the version of its library."""
+    """Return the version and revision of the toolchain that a row was made with.
+
+    If a library computed the row's case, return only the library's version."""
     if provider(row) == IREE:
         return row.get("toolchain_version"), row.get("toolchain_revision")
     return (row.get("runtime_version"),)
@@ -71,7 +76,8 @@ def outdated(row: Row) -> bool:
 def obstacle(one: Row, other: Row) -> str | None:
     """Return why the times of two rows cannot be compared, such as `another toolchain`.
 
-    Returns None if the times can be compared. The caller ensures that `place` returns the same for both rows."""
+    Returns None if the times can be compared. The function `place` must return equal tuples for the two rows; this is
+    not checked here."""
     same_provider = provider(one) == provider(other)
     for why, of in _QUESTION.items():
         if (same_provider or why != "another toolchain") and of(one) != of(other):
@@ -102,11 +108,11 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
 
 
 def _intervals(row: Row) -> Iterable[tuple[Any, float, float, float]]:
-    """Yield (group, low, middle, high) for each 95 % interval of a row's median, in ns.
+    """Yield (group, low, middle, high), in ns, for each 95 % interval of a row's median.
 
-    The intervals of two rows can be compared only if their groups are equal. A group is a tuple of the values in which
-    two rows must agree, such as the program and the rounds. If too many of the row's blocks (benchmark processes)
-    waited for a CPU, nothing is yielded."""
+    Only intervals with equal groups can be compared. A group is a tuple of everything that two rows must have in
+    common, such as the program and the inputs. If too many of the row's blocks (benchmark processes) waited for a CPU,
+    nothing is yielded."""
     # If too many blocks waited for a CPU, the blocks may agree on a wrong time.
     if disturbed(row.get("disturbed_blocks") or 0, len(row.get("blocks_ns") or ())):
         return

@@ -36,9 +36,9 @@ def entries(
 ) -> tuple[str, int]:
     """Return TOML text with one entry for each kind of failure, and the number of kept cases.
 
-    A kept case is a case of an `old` entry that was not tried again, so that it stays in the text. An entry covers the
-    release `toolchain` and all later releases. If `toolchain` is not a release number, but a date or other text, an
-    entry covers all releases.
+    A kept case is named in an `old` entry, and was not run again; it stays in the text. A new entry covers the release
+    `toolchain` and all later releases. If `toolchain` is not a release number, but a date or other text, a new entry
+    covers all releases.
 
     Args:
         failed: the states of the failed cases for which entries are written.
@@ -130,9 +130,10 @@ def old_entries(text: str, path: PurePath) -> list[KnownFailure]:
 
 
 def pattern(reason: str) -> str:
-    """Return a regular expression that matches `reason`, and the same error with other values or numbers.
+    """Return a regular expression that matches the error message `reason`.
 
-    If the text before the first SSA value or type is long enough to identify the error, the expression ends there."""
+    It also matches messages that differ from `reason` only in SSA values, types or numbers. If the text before the
+    first SSA value or type is long enough to identify the error, the expression covers only this text."""
     text = naming(reason)
     parts = ([_escaped(each) for each in NUMBER.split(part)] for part in VALUE.split(text))
     return COUNTED.sub(r"\1s?\2 (is|are) wrong", ".*".join(r"[-+.,\w]+".join(part) for part in parts))

@@ -62,7 +62,9 @@ def _first(found: Located, check: SiteCheck, extract: Sequence[str]) -> Iterator
 
 
 def bundle_name(number: int) -> str:
-    """Return the name of the folder into which the `doit extract` command of the report writes a site."""
+    """Return the name of the folder for an extracted site, such as `site3` for site number 3.
+
+    The report's `doit extract` command writes the site into this folder."""
     return f"site{number}"
 
 

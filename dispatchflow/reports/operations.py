@@ -55,7 +55,7 @@ def _section(cls: type[Operation]) -> Iterator[str]:
 
 
 def _shape(cls: type[Operation], index: int) -> str:
-    """Return the shape of an operation's operand number `index` as names of dimensions, such as `mxk`."""
+    """Return the shape of operand number `index` of an operation, with names as sizes: `mxk`."""
     # Each dim has a unique size, so that a size in the operand's type identifies a dim.
     sizes = {101 + 2 * i: dim for i, dim in enumerate(cls.dims)}
     shape = cls.make(list(sizes)).operands()[index].type.shape
@@ -85,10 +85,10 @@ def _providers(cls: type[Operation]) -> str:
 
 
 def _variants(cls: type[Operation]) -> Iterator[Operation]:
-    """Yield variants of an operation: each combination of element types, with each value of each option.
+    """Yield variants of an operation, which differ in element types and options.
 
-    At most one option at a time has a value other than its default. An option whose values are a range of integers
-    always has its default."""
+    For each combination of element types, these are the variant with default options, and the variants in which a
+    single option has another value. An option whose values are a range of integers always has its default."""
     for word in cls.signatures:
         for name, option in {"": None, **cls.options}.items():
             for value in () if option is None or isinstance(option.values, range) else option.values:

@@ -27,7 +27,8 @@ def listing(sizes: Mapping[Phase, int], paths: Mapping[Phase, str]) -> str:
 def comparison(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequence[str]]) -> str:
     """Return a table that shows after which phases the modules of two cases differ.
 
-    `one` and `other` map each phase of a case to the lines of the module after this phase."""
+    `one` and `other` belong to the two cases. Each is a dict from a compiler phase to the lines of the module after
+    this phase."""
     lines = [["phase", "", "", "lines", "with"]]
     others = {phase.name: text for phase, text in other.items()}
     for phase, text in one.items():
@@ -42,7 +43,8 @@ def comparison(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequenc
 def first(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequence[str]]) -> Phase | None:
     """Return the first phase after which the modules of two cases differ; None if they never differ.
 
-    `one` and `other` map each phase of a case to the lines of the module after this phase."""
+    `one` and `other` belong to the two cases. Each is a dict from a compiler phase to the lines of the module after
+    this phase."""
     others = {phase.name: text for phase, text in other.items()}
     return next((phase for phase, text in one.items() if others.get(phase.name) != text), None)
 
@@ -75,7 +77,7 @@ def _cut(line: str) -> str:
 
 
 def slowest(times: Sequence[PassTime]) -> str:
-    """Return a table of the ten slowest compiler passes. `times` begins with the slowest pass."""
+    """Return a table of the ten slowest compiler passes. `times` has all passes, the slowest first."""
     lines = [["pass", "time", "share", "executions"]]
     lines += [
         [each.name, units.seconds(each.duration_s), f"{each.share:.1%}", f"{each.executions:,}"]

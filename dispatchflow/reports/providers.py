@@ -38,11 +38,11 @@ def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def notes(shown: Iterable[Row], rows: Iterable[Row]) -> list[str]:
-    """Return one line for each reason why rows in `shown` have no value in `percent_of_best_provider`.
+    """Return the reasons why rows in `shown` have no value in the column `percent_of_best_provider`.
 
-    A row is explained only if its result is correct, and if another provider has a correct row with the same shape,
-    target, threads, protocol, host and cache. `rows` are all rows of the comparison, including those that are not
-    shown."""
+    There is one line for each reason. A row is explained only if its result is correct, and if another provider has a
+    correct row with the same shape, target, threads, protocol, host and cache. `rows` are all rows of the comparison,
+    including those that are not shown."""
     others: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in filter(right, rows):
         others.setdefault(place(row), {})[provider(row)] = row

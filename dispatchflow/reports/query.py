@@ -17,7 +17,9 @@ from dispatchflow.results import parquet
 from dispatchflow.stages import STAGES
 
 _BETWEEN_SESSIONS = {"median_ns": ("anchored_median_ns", "anchored_low_ns", "anchored_high_ns", "session_factor")}
-"""A column → the columns that are inserted after it if the table has rows of several sessions (runs)."""
+"""A dict from a column to further columns that follow it if a table has rows of several sessions.
+
+A session consists of the measurements of one run."""
 
 _OUTDATED = "(outdated)"
 
@@ -47,8 +49,8 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
 
     Raises:
         SpecError: a column is unknown.
-        NothingMatched: no row matches; or a pattern or tag, used alone, matches no row; or, for `doit best`, no
-            matching row is correct.
+        NothingMatched: no row matches all conditions, or one of the patterns or tags matches no row at all. For `doit
+            best`, also: no matching row is correct.
         StoreError: a Parquet file cannot be read.
     """
     rows: Sequence[Mapping[str, Any]] = _read(folder)
@@ -98,7 +100,7 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
 def formatted(rows: Sequence[Mapping[str, Any]], values: Mapping[str, Any], known: Sequence[str]) -> str:
     """Return rows as text, sorted and formatted as the command line's variables in `values` request.
 
-    `known` has the names of all columns, which are shown if the variable `columns` is not given.
+    `known` has the names of all columns. If `values` does not name `columns`, all of them are shown.
 
     Raises:
         SpecError: a column is unknown.
@@ -117,8 +119,8 @@ def _no_rows(
 ) -> NothingMatched:
     """Return the error for a selection (patterns and tags) that matches no row.
 
-    `rows` are all rows in `folder`. `words` and `tags` are the patterns and tags that match no row even if each is used
-    alone."""
+    `rows` are all rows in `folder`. `words` are those patterns, and `tags` those tags, that match none of these rows.
+    """
     if not rows:
         return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
     names = sorted({row["case"] for row in rows})

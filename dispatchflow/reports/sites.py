@@ -22,7 +22,7 @@ COLUMNS = tuple(site_rows.OF_SITE)
 
 
 class Alone(NamedTuple):
-    """The time of one execution of a site, measured by itself in a module extracted from the program."""
+    """The time of one execution of a site that was extracted from its program and measured by itself."""
 
     case: str
     median_ns: float
@@ -30,7 +30,9 @@ class Alone(NamedTuple):
     high_ns: float | None
     """The upper end of the median's interval for comparison with other runs; None if it is unknown."""
     configuration: str | None = None
-    """The configuration that was applied to the module's only dispatch; None if there are several."""
+    """The configuration, such as tile sizes, that the compiler applied to the extracted site.
+
+    The value is None if the extracted module has several dispatches."""
     cold_ns: float | None = None
     """The median time with inputs that are in no CPU cache. None if this time was not measured."""
 
@@ -60,9 +62,9 @@ def rows(
         case: the name of the case.
         program: the program with the sites.
         times: the times of the sites; None if they were not measured.
-        ceilings: site's number → the machine's highest rates for the site's element types.
-        configurations: kernel's name → the configuration that the compiler applied.
-        alone: site's number → the time of the site when it runs alone.
+        ceilings: a dict from a site's number to the machine's highest rates for the site's element types.
+        configurations: a dict from a kernel's name to the configuration that the compiler applied.
+        alone: a dict from a site's number to the time of the extracted site, measured by itself.
     """
     sites = {site.number: site for site in program.sites}
     timed = {time.sites[0]: time for time in times.sites} if times else {}
@@ -158,8 +160,8 @@ def _half(low: float | None, high: float | None, median: float | None) -> str:
 def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: int) -> list[dict[str, Any]]:
     """Return a row with the summed times of each group of sites, the longest time first.
 
-    The sites of a group have the same source operation, name scope (a prefix such as `blocks.0`) or executable, as `by`
-    says. For name scopes, `depth` is the number of components in the prefix."""
+    `by` says what the sites of a group have in common: their source operation, their name scope (a prefix such as
+    `blocks.0`) or their executable. For name scopes, `depth` is the number of components in the prefix."""
     found = []
     for part in rollup.rolled_up(program, times, by, depth):
         span = part.summary
@@ -172,8 +174,8 @@ def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: i
 def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
     """Return a table with the summed times of each group of sites, the longest time first.
 
-    The sites of a group have the same source operation, name scope (a prefix such as `blocks.0`) or executable, as `by`
-    says. For name scopes, `depth` is the number of components in the prefix."""
+    `by` says what the sites of a group have in common: their source operation, their name scope (a prefix such as
+    `blocks.0`) or their executable. For name scopes, `depth` is the number of components in the prefix."""
     lines = [
         [
             part.name,
@@ -189,11 +191,11 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 
 
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
-    """Return a remark on the sites whose time alone differs from their time in the program.
+    """Return a remark on the sites that take another time by themselves than in their program.
 
-    The time alone was measured in a module that was extracted from the program. Two times differ if their intervals do
-    not overlap. The remark is one line, which names the largest differences first. If no times differ, the list is
-    empty."""
+    `alone` is a dict from a site's number to the time of the site, extracted from the program and measured by itself.
+    Two times count as different if their intervals do not overlap. The remark is one line, which names the largest
+    differences first. If no times differ, the list is empty."""
     apart: list[tuple[float, str]] = []
     cold_is_known = any(found.cold_ns is not None for found in alone.values())
     for time in times.sites:
@@ -218,10 +220,10 @@ def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
 
 
 def above_ceilings(found: Sequence[Mapping[str, Any]], margin: float) -> list[str]:
-    """Return a remark on the sites whose rate is above `margin` times the machine's highest measured rate.
+    """Return a remark on the sites whose rate is above `margin` times the machine's highest rate.
 
-    The remark is one line, which names the site with the highest rate. The list is empty if there is no such site.
-    `found` has the rows that the function `rows` returned."""
+    The remark is one line, which names the site that exceeds the highest rate the most. The list is empty if there is
+    no such site. `found` has the rows that the function `rows` returned."""
     above = [(row["percent_of_peak"], row["site"]) for row in found if (row["percent_of_peak"] or 0) > 100 * margin]
     if not above:
         return []
@@ -232,10 +234,11 @@ def above_ceilings(found: Sequence[Mapping[str, Any]], margin: float) -> list[st
 
 
 def reconfigured(program: Program, configurations: Mapping[str, str], alone: Mapping[int, Alone]) -> list[str]:
-    """Return one line for each site with different configurations in the program and when compiled alone.
+    """Return one line for each site that the compiler configured differently after its extraction.
 
-    A configuration is what the compiler applied, such as tile sizes. `configurations` maps the name of a kernel to its
-    configuration in the program."""
+    A configuration is, for example, the tile sizes that the compiler applied. `configurations` is a dict from a
+    kernel's name to its configuration in the program. `alone` is a dict from a site's number to the measurement of the
+    extracted site."""
     lines = []
     for site in program.sites:
         here, found = configurations.get(site.export), alone.get(site.number)
@@ -246,9 +249,9 @@ def reconfigured(program: Program, configurations: Mapping[str, str], alone: Map
 
 
 def remarks(program: Program, times: ProgramTimes | None, doubt: str | None) -> list[str]:
-    """Return the lines below a table of sites: the parts of a call's time, and what is unknown.
+    """Return the lines below a table of sites, such as the times that add up to the time of one call.
 
-    `doubt` is the reason why the sites have no times; None if they have times."""
+    Other lines say what is unknown. `doubt` is the reason why the sites have no times; None if they have times."""
     lines = []
     if times is not None:
         split = times.split

@@ -12,7 +12,7 @@ from dispatchflow.reports.table import aligned
 from dispatchflow.store.retention import UNREFERENCED
 
 Tally = Mapping[str, tuple[int, int]]
-"""Kind of files → (number of files, their total size in bytes)."""
+"""A mapping from a kind of files to (number of files, their total size in bytes)."""
 
 _MAX_SHOWN = 20
 _MORE = "keep=30, keep=referenced and limit=2GiB remove more; see doit variables"
@@ -24,8 +24,8 @@ def overview(
     """Return the text that `doit store` prints: the number and size of the files of each kind.
 
     Args:
-        objects: kind → number and size of the store's objects (files that are named by their digest).
-        rest: kind → number and size of the other files in the store.
+        objects: the store's objects (files that are named by their digest): number and size of each kind.
+        rest: the other files in the store: number and size of each kind.
         cases: the number of cases.
         cases_bytes: the total size of objects, records and results.
         everyones: the folder that all projects of the user share, and its size in bytes; None without such a folder.
@@ -59,7 +59,7 @@ class Findings:
     compiles_again: int = 0
     """The number of compiles that were run again, to compare their outputs."""
     not_again: Counter[str] = field(default_factory=Counter)
-    """Reason → number of compiles that were not run again for this reason."""
+    """The compiles that were not run again: a count for each reason."""
     wrong: list[str] = field(default_factory=list)
 
 
@@ -85,7 +85,7 @@ def cleaned(
     """Return the report of `doit store clean`.
 
     Args:
-        gone: kind → number and size of the removed objects.
+        gone: the removed objects: number and size of each kind.
         records: the number of removed records.
         left: (number, bytes) of the objects that stay.
         limit_bytes: the value of `limit=` in bytes; None if it was not given.

@@ -45,8 +45,8 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[
     """Return a table with one line per case.
 
     If there are more than `MAX_SHOWN` cases, the table has only failures and the fastest correct rows of each shape.
-    `fresh` has the names of the cases that were measured in this run. `stale` has the names of the cases that have an
-    earlier measurement, and whose new measurement in this run failed."""
+    `fresh` has the names of the cases that were measured in this run. `stale` has the names of the cases with an
+    earlier measurement, for which a new measurement in this run failed."""
     shown = list(rows)
     note = ""
     if len(rows) > MAX_SHOWN:
@@ -108,7 +108,7 @@ def half(row: Mapping[str, Any], lowest: str, highest: str) -> str:
 
 
 def peak(row: Mapping[str, Any]) -> str:
-    """Return a case's rate in percent of the machine's highest, and the case's limit: `71% compute`."""
+    """Return a case's speed in percent of the machine's highest, and what limits the case: `71% compute`."""
     part = row.get("percent_of_peak")
     return "" if part is None else f"{part:.0f}% {row['bound']}"
 
@@ -116,7 +116,7 @@ def peak(row: Mapping[str, Any]) -> str:
 def applied(text: str | None) -> str:
     """Return the main op and its tile sizes from an applied configuration: `matmul 64x64 vector 4x16 k 4`.
 
-    If the configuration has no tile sizes, the result is the name of its pipeline."""
+    If the configuration has no tile sizes, return the name of the compiler's lowering pipeline in it."""
     found = list(_configured(text or ""))
     working = [op for op in found if op[0] not in _AUXILIARY] or found
     # The op with the most loops is the main op: a copy that pads, or an op that finishes a sum, has fewer. If two ops
@@ -127,7 +127,7 @@ def applied(text: str | None) -> str:
 
 
 def _configured(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield (op, {tiling level: sizes as text}) for each op in the text of an applied configuration."""
+    """Yield (op, dict from tiling level to sizes as text) for each op in an applied configuration."""
     for match in re.finditer(r"(?<!\S)(\w+)<", text):
         entries = split(text[match.end() : closing(text, match.end() - 1)])
         yield match[1], {name: value for name, _, value in (entry.strip().partition(" = ") for entry in entries)}
@@ -139,7 +139,7 @@ def _loops(levels: Mapping[str, str]) -> int:
 
 
 def _tiles(level: str) -> str:
-    """Return the tile sizes of a level without zeros: `64x64` for `[64, 64, 0]`."""
+    """Return the tile sizes of one tiling level, without zeros: `64x64` for `[64, 64, 0]`."""
     lists = (re.findall(r"[1-9]\d*", numbers) for numbers in re.findall(r"\[([^][]*)\]", level))
     return " ".join("x".join(sizes) for sizes in lists if sizes)
 
@@ -184,12 +184,11 @@ def summary(
 ) -> str:
     """Return the lines at the end of a run: what was executed, reused and skipped, and what failed.
 
-    `made` is stage → number of actions (steps such as a compile) that were executed. `in_vain` is the number of stages
-    that failed in this run. `fresh` has the cases with an executed stage. `broken` has the cases in which a stage
-    raised an unexpected exception. `asked` is case → last requested stage, by default `profile`. `fixed` is case →
-    reason of a known failure that no longer occurs. `stale` is case → why a new measurement of the case failed.
-
-    The last line ends in `in `. The caller appends the duration."""
+    `made` counts the executed actions (steps such as a compile) of each stage; `in_vain` is the number of failed
+    stages. `fresh` has the cases with an executed stage, `broken` those in which a stage raised an unexpected
+    exception. Three dicts have cases as keys: `asked` has the last requested stage (default: `profile`), `fixed` the
+    reason of a known failure that no longer occurs, `stale` the reason why a new measurement failed. The last line ends
+    in `in `, to which the caller appends the duration."""
     lines = [f"note: {note}" for note in notes]
     standing: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -257,9 +256,10 @@ def summary(
 
 
 def _by_reason(what: str, reasons: Mapping[str, str], rest_by: str = ALL) -> Iterator[str]:
-    """Yield one line for each of the most frequent kinds of reasons, and one line for all others.
+    """Yield one line for each of the most frequent reasons, and one line that counts all other reasons.
 
-    `what` begins each line. `reasons` is case → reason. `rest_by` says how to see the others."""
+    Each line begins with `what`. `reasons` is a dict from a case to its reason. `rest_by` says how to see the others.
+    """
     first: dict[str, tuple[str, str]] = {}
     for name, reason in reasons.items():
         first.setdefault(_kind(reason), (name, reason))
@@ -272,7 +272,7 @@ def _by_reason(what: str, reasons: Mapping[str, str], rest_by: str = ALL) -> Ite
 
 
 VALUE = re.compile(r"%[\w$.#:-]+(?: = )?|<[^<>]*(?:<[^<>]*>[^<>]*)*>|(?<=\")\(.*?(?:\)|…|$)")
-"""The parts of an MLIR diagnostic that depend on the program, such as SSA values and types."""
+"""A pattern for the parts of an MLIR diagnostic that depend on the program, such as types."""
 
 
 def _kind(reason: str) -> str:

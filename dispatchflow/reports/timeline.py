@@ -1,6 +1,6 @@
 """Format the events of a program's calls as a trace in Chrome's JSON format.
 
-The events are dispatches and operations of the runtime's queue. The site ui.perfetto.dev displays such traces."""
+The events are dispatches and operations of the runtime's queue. The web page ui.perfetto.dev displays such traces."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dispatchflow.models.site import Program
 from dispatchflow.models.site_times import Calls
 
 _QUEUE, _DISPATCHES = 1, 1001
-"""The numbers of the first track for queue operations, and of the first track for dispatches.
+"""The track numbers in the trace at which the tracks of queue operations and of dispatches begin.
 
-Viewers sort tracks by number."""
+Viewers sort tracks (lines of events) by number."""
 
 _Slice = tuple[Span, str, dict[str, Any]]
 """An event: (its start and end in ns, its name, the arguments that a viewer shows)."""
@@ -29,7 +29,7 @@ def trace(title: str, program: Program, calls: Calls) -> str:
     Args:
         title: the name of the case.
         program: the program with the sites. Each dispatch is named after its site.
-        calls: the events of the calls. Times in the trace count from the earliest event.
+        calls: the events of the calls. The trace begins at time 0 with the earliest event.
     """
     spans = spans_of([launch for _, launch in calls.launches], calls.operations)
     queue: list[_Slice] = [
@@ -57,7 +57,7 @@ def trace(title: str, program: Program, calls: Calls) -> str:
 def _name(program: Program, group: Group) -> str:
     """Return the name of a dispatch: its site's number and source operations, such as `3 conv1, relu1`.
 
-    If the site has no known source operation, the name has the kernel instead."""
+    If no source operation of the site is known, the number is followed by the name of the kernel."""
     named = {operation.number: operation for operation in program.operations}
     sites = [site for site in program.sites if site.number in group]
     found = dict.fromkeys(rollup.operation_name(named[each.operation]) for site in sites for each in site.origins)
@@ -71,8 +71,8 @@ def _label(kind: str, name: str, track: int) -> dict[str, Any]:
 def _tracks(name: str, first: int, slices: Iterable[_Slice], begin: int) -> Iterator[dict[str, Any]]:
     """Yield the trace events of `slices`.
 
-    Events that overlap are put on different tracks. `name` and `first` are the name and number of the first track.
-    `begin` is the time in ns at which the trace begins."""
+    Events that overlap are put on different tracks (lines of events in the viewer). The first track has the name `name`
+    and the number `first`. `begin` is the time in ns at which the trace begins."""
     ends: list[int] = []
     for (start, end), text, arguments in sorted(slices, key=lambda each: each[0]):
         free = next((place for place, until in enumerate(ends) if until <= start), None)

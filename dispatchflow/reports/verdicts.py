@@ -39,7 +39,7 @@ _DETAIL = re.compile(r"; worst at |: got ")
 NUMBER = re.compile(r"(?<![\w.'@])[-+]?(?:\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?|inf|nan)(?![\w'])")
 
 COUNTED = re.compile(r"\b(element|byte)s?\b(.*?) (?:is|are) wrong\b")
-"""A pattern for messages about wrong elements or bytes, in which some words are singular or plural."""
+"""A pattern for messages that count wrong elements or bytes, in the singular or plural."""
 
 
 def verdict(chain: CaseState) -> str:
@@ -84,7 +84,7 @@ def rows(chains: Sequence[CaseState], toolchain: str, tags: Mapping[Any, Sequenc
 
 
 def before_last_line(text: str, chains: Sequence[CaseState]) -> str:
-    """Return `text` with a table of the verdicts on users' modules before its last line.
+    """Return `text` with a table inserted before its last line: the verdicts on users' modules.
 
     The table is inserted only if there are more than `_MANY` modules and not all of them are right."""
     # Cases of operations are not counted, because each verdict would have to be read from its record.
@@ -96,7 +96,7 @@ def before_last_line(text: str, chains: Sequence[CaseState]) -> str:
 
 
 def table(chains: Sequence[CaseState]) -> str:
-    """Return a table that counts the cases with each verdict and each of its most frequent reasons.
+    """Return a table with the number of cases for each verdict, split by the most frequent reasons.
 
     Returns an empty text if all cases are right."""
     judged = [(verdict(chain), kind(reason(chain) or ""), chain) for chain in chains]
@@ -122,7 +122,7 @@ def _lines(judged: Sequence[tuple[str, str, CaseState]]) -> Iterator[list[str]]:
 
 
 def kind(reason: str) -> str:
-    """Return a reason without values and types, and with `N` for each number.
+    """Return a reason without SSA values and types, and with `N` for each number.
 
     Failures with the same cause then have equal texts."""
     # A single wrong element has the plural too: `N elements of result N are wrong`.

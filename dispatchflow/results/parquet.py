@@ -136,13 +136,13 @@ class Table:
     folder: str
     """The folder of the Parquet files in the store."""
     prefix: str
-    """The text that the store's records put before the name of a Parquet file.
+    """A prefix for the names of this table's Parquet files in the store's records.
 
-    The text distinguishes the files of different tables."""
+    The prefix distinguishes the files of different tables."""
     mark: str
     """The metadata key in each Parquet file whose value is the version of the schema."""
     columns: Mapping[str, str]
-    """Column's name → Arrow type."""
+    """A mapping from a column's name to its Arrow type."""
 
 
 CASES = Table("results", "", "dispatchflow.schema_version", COLUMNS)
@@ -237,8 +237,7 @@ def table(part: Path, *of: Table) -> pa.Table | None:
     `of` has the tables to which the file may belong, by default only `CASES`.
 
     Raises:
-        OSError: the file cannot be read.
-        ValueError: dispatchflow wrote the file, but the content cannot be read.
+        ValueError: the file is named like those that dispatchflow writes, but cannot be read.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -261,8 +260,8 @@ def table(part: Path, *of: Table) -> pa.Table | None:
 def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> str | None:
     """Return a text about the first difference between a Parquet file and the recorded `rows`.
 
-    Returns None if there is no difference. `found` is the content of the file. A column that is empty in `rows` may be
-    missing in the file, because it may have been added to the schema later."""
+    Returns None if there is no difference. `found` is the content of the file. The file may lack a column in which all
+    `rows` are empty, because the column may have been added to the schema later."""
     wanted, names = in_arrow(drop_mistyped_cells(rows, of)[0], of).to_pylist(), set(found.column_names)
     if unknown := sorted(names - set(of.columns)):
         return f"it has an unknown column {unknown[0]!r}"
@@ -284,8 +283,7 @@ def read(folder: Path, of: Table = CASES) -> list[dict[str, Any]]:
     If a file does not have a column, the cells of this column are None.
 
     Raises:
-        OSError: a file cannot be read.
-        ValueError: a file's content cannot be read.
+        ValueError: a file that is named like those that dispatchflow writes cannot be read.
     """
     tables = [found for part in sorted(folder.glob("*.parquet")) if (found := table(part, of)) is not None]
     if not tables:

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Recorded(Shape):
-    """A row of any table. `identity` is a digest, which is equal for rows with the same content."""
+    """A row of any table, with the digest `identity`, which is equal for rows with the same content."""
 
     @property
     def identity(self) -> str: ...
@@ -62,10 +62,10 @@ def rows_of(
         toolchain: the toolchain of this run.
         protocol: the measurement protocol of this run.
         run: the name of this run.
-        tags: case → its tags.
-        ceilings: the machine's highest rates.
-        noisy_above: a function that returns the limit above which a case is noisy. The limit is compared with half of
-            the width of the median's interval, divided by the median.
+        tags: a dict from a case to its tags.
+        ceilings: the highest flops per s and bytes per s of this machine.
+        noisy_above: a function that returns a case's limit of noise. A row is noisy if half of the width of the
+            median's interval, divided by the median, is above this limit.
     """
     around = RowContext(toolchain, platform.node(), machine.cpu().model, protocol.id, run, folder=str(Path.cwd()))
     now = time.time()
@@ -96,8 +96,8 @@ def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> 
 def append(store: Store, run: str, named: Mapping[str, Recorded], table: Table) -> DispatchflowError | None:
     """Add to a table each row that differs from the table's newest row of the same name.
 
-    `named` is name → row. Parquet files of the table that are missing or truncated are written again. A row is left out
-    if one of its cells does not fit the column's type. In this case an error is returned."""
+    `named` is a dict from a name to a row. Parquet files of the table that are missing or truncated are written again.
+    A row is left out if one of its cells does not fit the column's type. In this case an error is returned."""
     records = store.records
     published = records.newest_identities(named)
     new = {name: row for name, row in named.items() if published.get(name) != row.identity}
@@ -133,8 +133,8 @@ def parts_of(store: Store, table: Table) -> list[str]:
 def damage(store: Store, part: Path, found: pa.Table, table: Table = CASES) -> str | None:
     """Return how a Parquet file differs from the store's records; None if it does not differ.
 
-    `part` is the file, and `found` has the rows that were read from it. If the rows are equal, the digest of the file
-    is compared too, because other programs may notice a change that leaves the rows equal."""
+    `part` is the file, and `found` has the rows that were read from it. If the rows are as recorded, the file's digest
+    is compared too: a changed byte that does not change the rows may still disturb other programs."""
     if (other := parquet.difference(found, store.records.rows_of(table.prefix + part.name), table)) is not None:
         return other
     written = store.records.remembered(_digest_of_part(table, part.name))

@@ -15,13 +15,13 @@ class Roofline:
     """The flops and memory traffic of one call, and the highest rates that this machine can reach."""
 
     amount_cells: tuple[Any, Any]
-    """The values of the row's columns `flops` and `traffic_bytes`."""
+    """The cells `flops` and `traffic_bytes` of a row."""
     ceilings: tuple[float | None, float | None]
     """The machine's highest rates, in flops per s and bytes per s. Each is None if it is unknown."""
     credible_ns: float
-    """The shortest credible time of a call, in ns. The value is 0 if the highest rates are unknown."""
+    """The shortest credible time of a call, in ns. The value is 0 if this time is unknown."""
     noisy: float = NOISY
-    """The limit above which the relative half-width of the median's interval counts as noisy."""
+    """A row is noisy if its median's interval is wider than ± this fraction of the median."""
 
     @classmethod
     def of(
@@ -44,9 +44,9 @@ def roofline(
 ) -> dict[str, Any]:
     """Return the cells `bound` and `percent_of_peak` of a row. Both are None if a needed value is unknown.
 
-    `bound` is what limits the call by the roofline model, `compute` or `memory`. `percent_of_peak` is the call's rate
-    in percent of the machine's highest rate of this kind. `ceilings` are the highest rates, in flops per s and bytes
-    per s."""
+    `bound` is what limits the call by the roofline model: `compute` or `memory`. `percent_of_peak` is the call's rate
+    (flops per s for `compute`, bytes per s for `memory`) in percent of the machine's highest rate. `ceilings` are the
+    machine's highest flops per s and bytes per s."""
     if flops is None or traffic_bytes is None or ceilings[1] is None or (flops and ceilings[0] is None):
         return {"bound": None, "percent_of_peak": None}
     compute_ns = flops / ceilings[0] * 1e9 if ceilings[0] else 0.0

@@ -35,7 +35,7 @@ class RowContext:
     protocol: str
     run: str
     folder: str = ""
-    """The folder to which the relative paths of users' modules refer."""
+    """The folder against which relative paths of users' modules are resolved."""
 
 
 _AMOUNTS = ("flops", "traffic_bytes")
@@ -44,7 +44,7 @@ _CONDITIONS = (*_MACHINE, "cpus", "load_1m", "steal_ticks", "disturbed_blocks", 
 
 
 def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowContext, now: float) -> dict[str, Any]:
-    """Return a case's row. Its rates are `bounds.amounts` (flops and bytes) divided by the median time."""
+    """Return a case's row. Its rates are the flops and bytes of one call, divided by the median time."""
     case, operation = chain.case, chain.case.operation
     compiled, verified, profiled = chain["compile"], chain["verify"], chain["profile"]
     facts = compiled.record.facts if compiled.record else {}
@@ -175,7 +175,7 @@ class Row(Mapping[str, Any]):
 
     @property
     def identity(self) -> str:
-        """A digest of everything that the row is computed from.
+        """A digest of the case's state, such as its status, its measurement and the keys of its stages.
 
         A row is written only if its digest differs from the digest of the case's newest row."""
         if self._identity is None:
@@ -284,7 +284,8 @@ def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str
 def dispatches(chain: CaseState) -> list[tuple[str, str, float | None]]:
     """Return (name, applied configuration, median in ns) of each dispatch, in the compiler's order.
 
-    A dispatch's time is the sum of its executions in one call. The median is None if the dispatch has no times."""
+    The median is of the time that all executions of the dispatch take in one call. It is None if the dispatch has no
+    times."""
     compiled, found = chain["compile"].record, measured(chain)
     times = found.conditions.get("dispatches_ns", {}) if found else {}
     return [

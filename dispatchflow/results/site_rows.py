@@ -59,7 +59,7 @@ OF_SITE = {
     "configuration": Column("string", "", "what the compiler applied to its executable"),
     "untimed": Column("string", "", "why it has no time: `at load`, or `not launched` in the profiled calls"),
 }
-"""The columns about a site: the name of each column → its type, unit and meaning."""
+"""The columns about a site: a dict from a column's name to its type, unit and meaning."""
 
 _OF_CASE = {
     "code_digest": Column("string", "", "as in the case's row"),
@@ -113,7 +113,7 @@ def recorded(
     run: str,
     now: float,
 ) -> dict[str, SiteRow]:
-    """Return name → row for each site of a case.
+    """Return a dict from a name to the row of a site, for each site of a case.
 
     The name for site 3 is `site 3 NAME`, where NAME is the argument `name`.
 

@@ -32,7 +32,7 @@ def _is_fault(error: BaseException) -> bool:
 
 
 _LONGEST = 500
-"""The longest path of a database, in bytes.
+"""The longest path that a database may have, in bytes.
 
 SQLite's limit is 512 bytes, including the ending `-journal` or `-wal`."""
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)

@@ -26,7 +26,9 @@ _HINTS = {
     errno.EIO: "The disk failed: see the system's log (`dmesg`).",
     errno.ENAMETOOLONG: TOO_LONG,
 }
-"""Error number (`errno`) → hint for the user. The hint for any other number is `ELSEWHERE`."""
+"""A dict from an error number (`errno`) to a hint for the user.
+
+The hint for any other number is `ELSEWHERE`."""
 _NEEDED_BYTES = 4 << 20
 """If a disk has less free space than this, the function `check` treats it as full."""
 

@@ -30,7 +30,7 @@ class Source(Protocol):
 
 
 def named_files(outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-    """Return those `outputs` of the stage `emit` that the compiler reads as files beside the module.
+    """Select, from the `outputs` of the stage `emit`, the files that the compiler reads beside the module.
 
     The name of such an output is `DIGEST.SUFFIX`. No other output has a dot in its name."""
     return {name: digest for name, digest in outputs.items() if "." in name}
@@ -44,7 +44,7 @@ class Record(msgspec.Struct, frozen=True):
     ok: bool
     reason: str | None = None
     outputs: Mapping[str, Digest] = {}
-    """The name of an output → the digest of its content."""
+    """A mapping from the name of an output to the digest of its content."""
     facts: Facts = {}
     ingredients: Mapping[str, Any] = {}
     cost_s: float = 0.0
@@ -60,7 +60,9 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
     key: Key
     ok: bool
     code: Digest | None
-    """The digest of a compile's code, or of the runtime that ran a verification; otherwise None."""
+    """The digest of the code that a compile produced, or of the runtime that ran a verification.
+
+    The value is None for other stages."""
     outputs_json: str
     records: Source
 
@@ -109,7 +111,7 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
     median_ns: float | None
     """The median of the blocks. None if no block succeeded."""
     runtime: Digest | None
-    """The digest of the runtime that ran the blocks."""
+    """The digest of the runtime that ran the blocks. None if it is unknown."""
     machine: str | None
     """The identity of the machine that ran the blocks, from `machine.identity()`. None if it is unknown."""
     records: Source
@@ -198,7 +200,7 @@ class Snapshot:
         self._records = records
         self._rows, self._measured = records.everything()
         self._found: dict[Key, RecordHead] = {}
-        """Key → `RecordHead`. One object for each key is kept, so that its other columns are read only once."""
+        """A dict from a key to its `RecordHead`, kept so that its other columns are read only once."""
 
     def found(self, key: Key) -> RecordHead | None:
         if (found := self._found.get(key)) is None and (row := self._rows.get(key)) is not None:

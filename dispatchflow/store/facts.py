@@ -16,17 +16,17 @@ class Facts(TypedDict, total=False):
 
     # --- of any failed action
     limit: tuple[str, float]
-    """The limit that may have caused the failure: its name (such as `run_limit`) and its value.
+    """The name (such as `run_limit`) and the value of the limit that may have made the action fail.
 
     The value is in s or bytes. A later run with a higher limit tries the action again."""
     repeatable: bool
-    """Whether the action would fail again in the same way. If False, the next run repeats the action."""
+    """Whether the failed action would fail in the same way again. If False, the next run tries it again."""
 
     # --- emit, of a user's module
     name: str
     """The module's name."""
     functions: Mapping[str, Sequence[Sequence[str]]]
-    """Name of a public function → [types of its operands, types of its results]."""
+    """A dict from the name of each public function to [types of its operands, types of its results]."""
     asks: Sequence[str]
     """The lowering configurations (such as tile sizes) that the operations of the module request.
 
@@ -34,7 +34,9 @@ class Facts(TypedDict, total=False):
     stored: Sequence[str]
     """The globals to which the module's functions write. Writes by initializers do not count."""
     imported: Mapping[str, Any]
-    """If the module was imported from a model: the model's opsets, the importer, and the conversions."""
+    """The version of the package onnx, and the opset, with which an ONNX model became the module.
+
+    If the model was converted from another opset first, `converted_from` is that opset; otherwise it is None."""
 
     # --- inputs, of a user's module
     arguments: Sequence[str]
@@ -52,7 +54,7 @@ class Facts(TypedDict, total=False):
     dispatches: Sequence[tuple[str, str]]
     """The name of each dispatch, with the lowering configuration that the compiler applied to it."""
     doubt: str
-    """A warning: the case was compiled again with additional flags, and its code was then different."""
+    """A warning that a second compile of the case, with additional flags, gave different code."""
 
     # --- verify
     verification: str
@@ -60,16 +62,16 @@ class Facts(TypedDict, total=False):
     score: float | None
     """The largest error of an element, divided by the error that is allowed for this element."""
     rungs: Mapping[str, str]
-    """The verdict for each recipe (a way to make inputs, such as `exact`), as recipe → verdict.
+    """A dict from each recipe (a way to make inputs, such as `exact`) to the verdict for these inputs.
 
-    For a user's module, which has no recipes: index of a result → verdict."""
+    For a user's module, which has no recipes, a dict from the index of each result to its verdict."""
     why: str
     """The reason for the verdict `mistrusted` or `not compared`."""
     worst_index: Sequence[int]
     worst_got: Any
     worst_expected: Any
     runtime: str
-    """The version of the runtime, or of the library such as numpy, that computed the results."""
+    """The version of the program that computed the results: IREE's runtime, or a library such as numpy."""
     runtime_digest: Digest
 
     # --- provenance
@@ -79,7 +81,7 @@ class Facts(TypedDict, total=False):
     unplaced: int
     """The number of source operations that compute something but belong to no site."""
     untagged: int
-    """The number of launches that have no tag `df.site.N`, which would name the launched dispatch."""
+    """The number of launches without a tag `df.site.N`, so that the launched dispatch is not named."""
     unlaunched: int
     """The number of dispatches that are never launched."""
     unlabelled: str | None
@@ -91,9 +93,7 @@ class Facts(TypedDict, total=False):
     executions: Mapping[str, int]
     bytes: int
     execution: int | None
-    """The number of the execution that was captured for each site. The first execution has the number 1.
-
-    None stands for the last execution."""
+    """Which execution of each site was captured, counted from 1. None stands for the last execution."""
 
     # --- extract and locate
     modules: int

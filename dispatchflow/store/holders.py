@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PATIENCE_S = 1.0
-"""The time in seconds after which a waiting process reports which process holds the lock."""
+"""The time in s that a process waits for a lock before it reports which process holds the lock."""
 _AGAIN_S, _SAME_S = 5.0, 60.0
 
 UNSEEN = "a process that is not visible from here, perhaps in another container"
@@ -29,8 +29,8 @@ class Holder(NamedTuple):
 def of(descriptor: int) -> list[Holder]:
     """Return the processes that hold an flock on the open file or directory `descriptor`.
 
-    The result has no processes of other PID namespaces. On some file systems, such as btrfs, the result is always
-    empty."""
+    Processes in other PID namespaces (containers) are left out. On some file systems, such as btrfs, the result is
+    always empty."""
     status = os.fstat(descriptor)
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     found = []
@@ -59,7 +59,7 @@ def named(process: int) -> str:
 
 
 def is_ours(process: int) -> bool:
-    """Return whether the PID `process` belongs to another run of dispatchflow."""
+    """Return whether the process with the PID `process` is a run of dispatchflow, but not this run."""
     with suppress(OSError):
         words = Path(f"/proc/{process}/cmdline").read_bytes()
         return process != os.getpid() and (b"doit" in words or b"dispatchflow" in words)
@@ -82,10 +82,10 @@ def say(line: str) -> None:
 
 @contextmanager
 def report_while_waiting(whom: Callable[[], str | None]) -> Iterator[None]:
-    """Log which process holds a lock while the body of this context waits for the lock.
+    """Log which process holds the lock for which the body of this context waits.
 
-    The function `whom` returns a text that describes this process. If `whom` returns None, nothing is logged. The first
-    text is logged after `PATIENCE_S` seconds."""
+    The function `whom` returns the text to log, which describes the holder, or None if nothing is to be logged. The
+    first text is logged after `PATIENCE_S` seconds."""
     done = threading.Event()
 
     def report() -> None:

@@ -25,8 +25,9 @@ def locked(
 ) -> Iterator[None]:
     """Hold an flock on the file or directory `path` while the body of this context runs.
 
-    If nothing exists at `path`, a file is created. While this thread waits for the lock, the text that `whom` returns
-    is logged. `whom` is called with the open descriptor of `path`, and describes the process that holds the lock."""
+    If nothing exists at `path`, a file is created. The function `whom` is called with the open descriptor of `path`
+    while this thread waits for the lock. It returns a text that describes the holder of the lock, and this text is
+    logged."""
     descriptor, kind = _opened(path), fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
         try:
@@ -89,7 +90,7 @@ class Claims:
 
 
 _A_KEY = 2**23
-"""The number of bytes in the lock file for each key.
+"""The number of the lock file's bytes that belong to each key.
 
 The process that holds a key locks two of the key's bytes: the first byte, and the byte whose offset is the process's
 PID. A PID is at most 2**22."""
@@ -158,11 +159,11 @@ def _opened(path: Path) -> int:
 
 
 class MachineLock:
-    """A lock on the machine, for all users: while one process measures, no other process works.
+    """A lock for all users of the machine: while one run measures, no other run of dispatchflow works.
 
     To measure, a process holds the lock exclusively. For other work, such as a compile, processes share the lock. Each
-    process first takes a second lock, the turnstile. A process that waits to measure keeps the turnstile, so that no
-    other process begins work."""
+    process first takes a second lock, the turnstile. A process that wants to measure keeps the turnstile while it
+    waits, so that no other process can begin to work."""
 
     def __init__(self, store: Path) -> None:
         shared = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
@@ -207,9 +208,11 @@ _mine = _Mine()
 def _holder_in_words(place: Path, waiting: int) -> str | None:
     """Describe the process that holds the lock for which this process waits.
 
-    Returns None if only threads of this process hold the lock. `place` is the directory that a process locks while it
-    works. `waiting` is the open descriptor of the file that this process waits to lock: `place`, or the turnstile,
-    which is a file that a process keeps locked while it waits to measure."""
+    Returns None if only threads of this process hold the lock.
+
+    `place` is the directory that a process locks while it works. `waiting` is the open descriptor for whose lock this
+    process waits. It is the descriptor of `place` or of the turnstile, a file that a process keeps locked while it
+    waits to measure."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiling or verifying"

@@ -22,7 +22,7 @@ from dispatchflow.store.stamps import See, stamp
 from dispatchflow.store.store import network_mount
 
 _FORMAT = "1"
-"""The version of the values' format, and the name of the values' folder."""
+"""The version of the format in which the facts are stored. It is also the name of their folder."""
 
 
 class MachineFacts:
@@ -33,7 +33,8 @@ class MachineFacts:
     Args:
         root: the directory; None if the user has no home directory.
         machine: the machine's identity.
-        see: a function that `remembered` calls with the path of a value before reading it; see `stamps.See`.
+        see: a function that `remembered` calls with the path of a value's file before it reads the file; it is a
+            `stamps.See`.
     """
 
     def __init__(self, root: Path | None, machine: str, see: See = stamp) -> None:

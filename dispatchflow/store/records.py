@@ -1,4 +1,4 @@
-"""Records of executed actions in SQLite. A killed process loses no recorded data."""
+"""Records of actions (steps such as a compile) in SQLite. A killed process loses no recorded data."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from dispatchflow.store.schema import HELD, SCHEMA, VERSION
 from dispatchflow.timing.statistics import median
 
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
-"""The lookups that planning one case takes, and the rows that a scan reads in the time of one lookup."""
+"""Planning a case takes six lookups. In the time of one lookup, a scan reads six rows."""
 
 _NEWEST = 4000
-"""The number of measurements that `medians_with_sessions` reads at most, which takes tens of ms."""
+"""The method `medians_with_sessions` reads at most this many measurements. This takes tens of ms."""
 
 
 def _text(reason: str | None) -> str | None:
@@ -85,7 +85,7 @@ class Records(Database):
         return [StoredRecord(key, stage, at, self.value(outputs), *made) for key, stage, at, outputs, *made in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Delete the records of `keys`, and all rows of the table `output` with one of `keys` or `digests`."""
+        """Delete the records of `keys`, and the rows of the table `output` with one of `keys` or `digests`."""
         with self._lock:
             self._db.execute("pragma synchronous = full")  # a power failure must not restore the records
             try:
@@ -103,7 +103,7 @@ class Records(Database):
         return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
 
     def passed_compiles(self, toolchain: Digest) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
-        """Yield (code digest, ingredients) of each successful compile with any toolchain except `toolchain`."""
+        """Yield (code digest, ingredients) of each successful compile by a toolchain other than `toolchain`."""
         others = "stage = 'compile' and ok and json_extract(ingredients, '$.toolchain') <> ?"
         for code, text in self._all(f"select code, ingredients from record where {others}", toolchain):
             yield code, self.value(text)
@@ -129,12 +129,12 @@ class Records(Database):
         return int(self._all("select count(distinct name) from latest")[0][0])
 
     def name_of(self, key: Key) -> str | None:
-        """Return the name of a case with a stage that last ran with `key`, or None if no such case exists."""
+        """Return the name of a case that has `key` as the newest key of a stage, or None if no case has it."""
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Record the newest key of each stage of case `name`, and the identity of the row each view shows."""
+        """Record each stage's newest key of case `name`, and the identity of the row that each folder shows."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -145,7 +145,7 @@ class Records(Database):
         return dict(self._all("select stage, key from latest where name = ?", name))
 
     def costs(self, protocol: str) -> dict[str, float]:
-        """Return the mean seconds of each stage's actions; for `profile`, of measurements under `protocol`."""
+        """Return stage → mean time of an action in s. For `profile`, only measurements with `protocol` count."""
         took = "select sum(b.cost_s) / count(distinct m.id) from block b join measurement m on m.id = b.measurement"
         blocks = self._all(f"{took} where json_extract(m.ingredients, '$.protocol') = ?", protocol)[0][0]
         stages = dict(self._all("select stage, avg(cost_s) from record where ok group by stage"))
@@ -195,7 +195,7 @@ class Records(Database):
             yield Measurement(id_, key, status, median_ns, runtime, machine, self)
 
     def medians_with_sessions(self) -> Iterator[tuple[Key, float, Mapping[str, Any]]]:
-        """Yield (key, median in ns, machine's speed as fields of `anchors.Moment`) of newest measurements."""
+        """Yield the key, median in ns, and machine's speed (fields of a `Moment`) of each recent measurement."""
         rows = self._all(
             "select key, median_ns, json_extract(conditions, '$.session') from measurement "
             "where status in ('measured', 'noisy') and median_ns > 0 order by id desc limit ?",
@@ -213,11 +213,11 @@ class Records(Database):
         return reason, self.value(conditions), self.value(ingredients), run, at
 
     def blocks(self, measurement: int) -> list[tuple[float, float | None, float]]:
-        """Return (ns of a call, ns of its dispatches, s of the process) of each benchmark process, in order."""
+        """Return, for each benchmark process in order, (ns per call, ns in the call's dispatches, s it took)."""
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
-        """Return an object that reads records to plan `cases` cases. For many cases, it reads all at once."""
+        """Return an object that reads records to plan `cases` cases. If these are many, it loads all records."""
         size = self._all("select coalesce(max(id), 0) from record")[0][0]
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
@@ -239,9 +239,9 @@ class Records(Database):
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Return name → identity (a digest) of the newest row with this name.
+        """Return a dict from each of `names` to the identity (a digest) of the newest row with this name.
 
-        The result leaves out each name that has no row, and may contain names that are not in `names`."""
+        Names that have no row are left out. The dict may contain further names."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))
@@ -250,7 +250,7 @@ class Records(Database):
         )
 
     def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str, part: str | None = None) -> int:
-        """Add each row that differs from the newest row with its name. Return the number of added rows.
+        """Add each row that differs from the newest row of the same name. Return the number of added rows.
 
         `rows` is name → (identity, a digest; content). `part` is the rows' Parquet file, or None if not yet known."""
         added = 0
@@ -289,7 +289,7 @@ class Records(Database):
         self.revise(name, lambda _: value)
 
     def revise(self, name: str, revised: Callable[[str | None], str]) -> str:
-        """Set the value `name` to `revised(old value or None)` in one transaction. Return the new value."""
+        """Set the value of `name` to `revised(old value, or None if unset)` atomically. Return the new value."""
         with self._transaction():
             value = revised(self.remembered(name))
             self._db.execute("insert or replace into remembered values (?,?)", (name, value))

@@ -36,7 +36,7 @@ class Removal:
     """The records and objects that `doit store clean` removes."""
 
     keys: tuple[Key, ...] = ()
-    """The keys of the removed records, which refer to one of the `objects` or to a missing object."""
+    """The keys of the records to remove. Each record refers to one of `objects` or to a missing object."""
     objects: tuple[Digest, ...] = ()
 
 
@@ -58,10 +58,10 @@ def _kind(stage: str, output: str) -> str:
 
 
 def tally(sizes: Mapping[Digest, int], kind_of: Mapping[Digest, str]) -> dict[str, tuple[int, int]]:
-    """Return the number of objects of each kind, and their total size in bytes.
+    """Return a dict from each kind of object to (number of objects, their total size in bytes).
 
-    The kind with the largest size is first, and the kind `unreferenced` is last. `sizes` maps an object's digest to its
-    size, and `kind_of` maps the digest to a kind."""
+    The kind with the largest total size is first, and the kind `unreferenced` is last. `sizes` maps an object's digest
+    to its size, and `kind_of` maps the digest to a kind."""
     number: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for digest, size in sizes.items():

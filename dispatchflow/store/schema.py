@@ -7,8 +7,8 @@ record        the newest success or failure of each key; `code` is the digest of
               that ran a verification
 output        pairs of an object's digest and the key of a record that has the object as an output
 latest        the key with which each stage of a case last ran, for `doit explain`
-measurement   all measurements; the newest ended measurement of a key counts
-block         the blocks (timings of benchmark processes) of each measurement, each recorded when it ends
+measurement   all measurements; if a key has several, the newest one that has ended counts
+block         the blocks (timings of benchmark processes) of each measurement; a block is recorded when it ends
 row           the rows of all Parquet files; if a file is lost, it is written again from these rows
 said          name of a row → identity of the newest row with this name;
               name of a view (the folder that shows a case) → identity of the row that the view shows

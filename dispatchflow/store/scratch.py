@@ -1,7 +1,7 @@
 """Private directories, each locked by the process that uses it.
 
-The kernel releases the lock when the process ends, so an unlocked directory can be removed. A PID in the directory's
-name would not show this to processes in other containers, but the lock does."""
+The kernel releases the lock when the process ends, so an unlocked directory can be removed. Processes in other
+containers see the lock too. A PID in the directory's name would not tell them whether the directory is in use."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _locked_directory(parent: Path) -> tuple[Path, int]:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the directories in `parent` that killed processes left behind. No process locks these."""
+    """Remove the directories in `parent` that no process locks. Killed processes left them behind."""
     for path in parent.iterdir():
         with suppress(OSError):  # in use; not a directory; another user's; removed by another process just now
             descriptor = _opened(path)

@@ -8,7 +8,9 @@ from collections.abc import Callable
 ABSENT = "absent"
 
 See = Callable[[str], str]
-"""A function that returns the stamp of a path, and may record the stamp to find later changes."""
+"""A function that takes a path, and returns its stamp as the function `stamp` does.
+
+It may also record the stamp, so that later changes are found."""
 
 
 def stamp(path: str) -> str:

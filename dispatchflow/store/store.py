@@ -108,7 +108,9 @@ class Store:
         raise UnreadableObject("an object cannot be read", {"file": path, "found": found}, hint)
 
     def objects(self) -> dict[Digest, int]:
-        """Return the size in bytes of each object. Other files in `objects/` are logged and stay."""
+        """Return a dict from the digest of each object to its size in bytes.
+
+        Files in `objects/` that are not objects are logged, but not removed."""
         found = {}
         for folder in (self.root / "objects").iterdir():
             if not _FOLDER.fullmatch(folder.name) or not folder.is_dir():
@@ -124,9 +126,11 @@ class Store:
         return found
 
     def discard(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Remove the records of the actions `keys`, then the objects `digests`.
+        """Remove the records of the actions `keys`, and the objects `digests`.
 
-        In this order, no record ever refers to a missing object. The caller must hold the lock `users` exclusively."""
+        The records are removed first, so that no record refers to a missing object if the process is killed. If the
+        disk is too full to remove records, the objects are removed first. The caller must hold the lock `users`
+        exclusively."""
         try:
             self.records.forget(keys, digests)
         except DiskFull:  # deleting records needs space too; after a kill here, missing objects are made again
@@ -145,8 +149,9 @@ class Store:
     def place(self, folder: Path, objects: Mapping[str, Digest]) -> None:
         """Create links to objects in `folder`, the directory in which a tool runs.
 
-        `objects` maps the name of a link to the digest of an object. The tool's command line can then contain links
-        instead of paths in the store. A tool could misread the store's path: `--module=` ends a path at an @."""
+        `objects` maps the name of a link to the digest of an object. The tool's command line can then contain the names
+        of the links instead of paths in the store. A tool could misread such a path: for example, the option
+        `--module=` ends a path at an @."""
         with self.writing():
             for name, digest in objects.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -191,11 +196,11 @@ class Store:
         return self._entering(locked(self.root / "locks" / key[:2], whom=_maker))
 
     def busy(self) -> AbstractContextManager[None]:
-        """Return a context for CPU-intensive work other than measuring. It shares the lock `MachineLock`."""
+        """Return a context for CPU-intensive work, such as a compile, during which no run may measure."""
         return self._entering(self._machine.busy())
 
     def quiet(self) -> AbstractContextManager[None]:
-        """Return a context for measuring. It holds the lock `MachineLock` exclusively."""
+        """Return a context for measuring, during which no other run may measure or do CPU-intensive work."""
         return self._entering(self._machine.quiet())
 
     @cached_property
@@ -204,7 +209,9 @@ class Store:
 
     @cached_property
     def claims(self) -> Claims:
-        """The locks on the keys of long actions, such as measurements. A run holds each until the action ends."""
+        """The locks on the keys of long actions, such as measurements.
+
+        A run holds the lock of a key until the action ends."""
         with self.writing():
             return Claims(self.root / "locks" / "measuring")
 

@@ -1,6 +1,6 @@
 """Compare two series of measured times.
 
-Each time is from one block (benchmark process), and is the mean time of a call in this process."""
+Each time is the mean time of a call in one block (a benchmark process)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ With 95 %, five of 100 comparisons of equally fast code would report a change.""
 MIN_ROUNDS = 10
 """The smallest number of rounds that gives an interval with the confidence `CONFIDENCE`.
 
-In each round, the baseline and the candidate are measured once."""
+In each round, both sides of the comparison, the baseline and the candidate, are measured once."""
 
 MARGIN = 0.01
-"""The smallest relative difference that counts as faster or slower."""
+"""The smallest relative difference between two times that counts as faster or slower."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The result of comparing two series of times: their ratio, its interval, and a verdict."""
+    """The result of comparing the times of a candidate with the times of a baseline."""
 
     ratio: float
     """The candidate's time divided by the baseline's. If the ratio is below 1, the candidate is faster."""
@@ -34,9 +34,9 @@ class Comparison:
     """The lower end of the ratio's interval. None if there are too few rounds."""
     high: float | None
     rounds: int
-    """The number of times in the shorter series."""
+    """The length of the shorter series of times."""
     verdict: str
-    """`faster`, `slower` or `same`, for the candidate compared with the baseline; or `undecided`."""
+    """The verdict on the candidate: `faster` or `slower` than the baseline, `same`, or `undecided`."""
 
     @property
     def change(self) -> str:

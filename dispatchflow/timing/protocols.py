@@ -21,7 +21,8 @@ class Protocol:
     blocks: int
     """The number of blocks of a case, which is fixed before the measurement.
 
-    If a measurement ended as soon as its interval is narrow, the interval would often be too narrow."""
+    A measurement does not end early when its interval becomes narrow: such an interval would miss the true median too
+    often."""
     span_s: float
     """The shortest time from the start of the first round to the start of the last."""
     budget_s: float

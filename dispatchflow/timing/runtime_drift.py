@@ -17,21 +17,21 @@ from dispatchflow.timing.comparison import Comparison
 
 CONTROLS = 3
 FIRST_ROUNDS, ALL_ROUNDS = 14, 28
-"""The number of rounds after which a control may end, and the number after which each control ends.
+"""The number of rounds after which a comparison may end early, and the largest number of rounds.
 
-A control is a case that is measured with both runtimes. A control whose verdict is `same` after `FIRST_ROUNDS` ends
-then. If a control is `faster` or `slower` after `FIRST_ROUNDS` with the confidence `FIRST_CONFIDENCE`, all controls
-end."""
+Controls are the cases that are measured to compare two runtimes. In each round, each control is measured once. A
+control whose verdict is `same` after `FIRST_ROUNDS` is not measured further. If a control is then `faster` or `slower`
+with the confidence `FIRST_CONFIDENCE`, no control is measured further."""
 
 FIRST_CONFIDENCE = 0.9998
 
 FLOOR = 0.02
 """The smallest relative change of a time that counts if both runtimes are measured in the same rounds.
 
-Smaller changes can come from the place of a runtime's program in memory, which is the same in all rounds."""
+The place of a runtime's program in memory can cause smaller changes. This place is the same in all rounds."""
 
 UNSOUND = "verification failed: "
-"""The beginning of the text `Control.failure` if the case's results are wrong with the new runtime."""
+"""The text with which `Control.failure` begins if the case's results are wrong with the new runtime."""
 
 FLOOR_APART = 0.1
 """The smallest relative change that counts if the old runtime's times are from an earlier run.
@@ -154,5 +154,6 @@ def _control(fields: dict[str, Any]) -> Control:
 def name(one: str, other: str, device: Mapping[str, Any]) -> str:
     """Return the name under which the judgement on two runtimes is stored.
 
-    `one` and `other` are the digests of the runtimes, in any order. `device` is what identifies the device."""
+    `one` and `other` are the digests of the runtimes, in any order. `device` has the values that identify the device.
+    """
     return f"runtimes:{key_of('runtimes', {'runtimes': tuple(sorted((one, other))), 'device': device})}"

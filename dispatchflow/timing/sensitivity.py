@@ -16,7 +16,7 @@ Runs = Sequence[tuple[float, float]]
 Anchors are kernels that never change. Only the differences between runs matter, so the times may have any unit."""
 
 _LEAST_SD = 0.03
-"""The smallest standard deviation of log(time) between runs that the regression assumes.
+"""The regression assumes at least this standard deviation of log(time) between runs.
 
 A case's own noise may be smaller, but the times of the anchors (kernels that never change) are noisy too."""
 
@@ -43,9 +43,10 @@ class Sensitivity:
 
     @property
     def _weight(self) -> float:
-        """The weight of this estimate if it is used as a prior, in the unit of the weight of measured runs.
+        """The weight of this estimate if it is used as a prior, comparable to the weight of a case's runs.
 
-        The weight of runs is the sum of the squared deviations of their log(anchors' time) from the mean."""
+        The weight of runs is the sum of the squared differences between each run's log(anchors' time) and the mean over
+        these runs."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:
@@ -69,8 +70,9 @@ PRIOR = Sensitivity()
 def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
     """Return the distribution of the sensitivities of `cases`, to be used as a prior (empirical Bayes).
 
-    Each element of `cases` has the runs of one case. `first` is the prior that is used if there are no cases. A case is
-    left out if the time of the anchors (kernels that never change) was nearly the same in all its runs."""
+    Each element of `cases` has the runs of one case. A case is left out if the time of the anchors (kernels that never
+    change) was nearly the same in all its runs. `first` is the result if no case is left; otherwise it counts as much
+    as four cases."""
     known = [runs for runs in cases if sum(x * x for x in _apart([x for x, _ in runs])) > first._weight]
     found = first
     for _ in range(_ROUNDS if known else 0):
@@ -99,8 +101,8 @@ class Felt:
     def by(self, key: str, now: tuple[float, float] | None = None) -> Sensitivity:
         """Return how strongly a case's time follows the machine's speed, estimated from its runs.
 
-        `key` identifies the case. `now` is (log(anchors' time), log(case's time)) in the current run, where anchors are
-        kernels that never change. If `now` is None, only earlier runs count."""
+        `key` identifies the case. `now` is (log(anchors' time), log(case's time)) in the current run. If `now` is None,
+        only earlier runs count. Anchors are kernels that never change."""
         earlier = self._runs.get(key, [])
         return self._prior.learned([*earlier, now]) if now else replace(self._prior.learned(earlier), unusual=0.0)
 

@@ -1,6 +1,6 @@
 """Compute the median of measured times, and the interval of the median.
 
-Each time is from one block (benchmark process), and is the mean time of a call in this process."""
+Each time is the mean time of a call in one block (a benchmark process)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Z = 1.96
 """The half-width of a normal distribution's 95 % interval, in standard deviations."""
 
 NOISY = 0.05
-"""The half-width of the median's interval above which a case is noisy, as a fraction of the median.
+"""A case is noisy if the half-width of its median's interval is above this fraction of the median.
 
 This is the default. The user can set another limit."""
 
 LONGEST_WAIT = 0.02
-"""The fraction of its wall time that a process may wait for a CPU without counting as disturbed.
+"""A benchmark process is disturbed if it waits for a CPU longer than this fraction of its wall time.
 
 For a block of the protocol `std`, 2 % are about 3 ms, one time slice of the scheduler."""
 
@@ -36,7 +36,7 @@ class Summary:
     median_ns: float
     min_ns: float
     ci_low_ns: float | None
-    """The lower end of the median's 95 % interval. None for fewer than six benchmark processes."""
+    """The lower end of the median's 95 % interval. None if there are fewer than six benchmark processes."""
     ci_high_ns: float | None
 
     @property
@@ -55,13 +55,13 @@ class Summary:
 
 
 def summary(blocks_ns: Sequence[float]) -> Summary:
-    """Compute the median, the minimum and the interval of the median.
+    """Compute the median of measured times, the interval of the median, and the smallest time.
 
     Each of `blocks_ns` is the mean call time of one benchmark process, in ns. The times must be in the order of
-    measurement: if successive times are correlated, the interval is wider.
+    measurement, because the interval is widened if successive times are correlated.
 
     Raises:
-        ValueError: there are no blocks.
+        ValueError: `blocks_ns` is empty.
     """
     # The ends of the interval are two of the sorted blocks, so no distribution is assumed and no block is dropped.
     if not blocks_ns:
@@ -76,7 +76,7 @@ def summary(blocks_ns: Sequence[float]) -> Summary:
 
 
 def median(values: Iterable[float]) -> float:
-    """Return the median of at least one value."""
+    """Return the median of `values`, of which there must be at least one."""
     # Python's `statistics` is not used, because its import of `fractions` and `decimal` would slow every run.
     ordered = sorted(values)
     middle = len(ordered) // 2
@@ -87,8 +87,8 @@ def widening(blocks_ns: Sequence[float]) -> float:
     """Return the factor by which the correlation of successive times widens the median's interval.
 
     The factor is sqrt((1 + r) / (1 - r)), where r is the correlation of the logarithms of successive times. The bias of
-    r is corrected as in Kendall 1954, and r is limited to 0.9. The factor is 1 if r is at most one standard error above
-    its mean for independent times."""
+    r is corrected as in Kendall 1954, and r is limited to 0.9. If the uncorrected r could come from independent times
+    (at most one standard error above its mean for such times), the factor is 1."""
     logs = [log(ns) for ns in blocks_ns]
     count, mean = len(logs), sum(logs) / len(logs)
     apart = [value - mean for value in logs]
@@ -121,9 +121,9 @@ def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
 def at_confidence(interval_ns: Sequence[float], blocks: int, confidence: float) -> tuple[float, float]:
     """Convert a 95 % interval of a time to a higher confidence, and return the ends of the new interval.
 
-    `interval_ns` is (low end, middle, high end), and `blocks` is the number of measured times. The new interval is
-    symmetric in logarithms. Its half-width grows with the quantile of Student's t for `blocks` - 1 degrees of freedom.
-    """
+    `interval_ns` is (low end, middle, high end), and `blocks` is the number of measured times. In logarithms, the new
+    interval is symmetric, and its half-width is proportional to the quantile of Student's t for `blocks` - 1 degrees of
+    freedom."""
     # A distribution of log(time) is assumed, because two of nine blocks enclose no interval of 99.9 %.
     # docs/measurement.md shows how often such intervals contain the true value.
     low_ns, middle_ns, high_ns = interval_ns
@@ -160,8 +160,8 @@ def _student(t: float, freedom: int) -> float:
 def waited_too_long(waited: float | None) -> bool:
     """Return whether other programs disturbed a benchmark process.
 
-    `waited` is the fraction of its wall time that the process waited for a CPU. If `waited` is unknown (None), the
-    result is False."""
+    `waited` is the part of the process's wall time in which it waited for a CPU, as a fraction. If it is unknown
+    (None), the result is False."""
     return waited is not None and waited > LONGEST_WAIT
 
 
@@ -173,14 +173,16 @@ def disturbed(blocks: int, count: int) -> bool:
 
 
 def decided(count: int, spent_s: float, protocol: Protocol) -> bool:
-    """Return whether a case needs no further benchmark processes.
+    """Return whether enough benchmark processes of a case have run.
 
-    `count` processes have run and have spent `spent_s` seconds. They are enough if their number has reached the number
+    `count` processes have run and have taken `spent_s` seconds. They are enough if their number has reached the number
     of blocks of `protocol`, or if there is at least one and the time budget of `protocol` is spent."""
     return count >= protocol.blocks or (count > 0 and spent_s >= protocol.budget_s)
 
 
 def noisy(blocks_ns: Sequence[float], limit: float = NOISY) -> bool:
-    """Return whether the median's interval is missing, or wider than ± `limit` of the median."""
+    """Return whether the uncertainty of the median of `blocks_ns` is above `limit` or unknown.
+
+    The uncertainty is half of the width of the median's interval, divided by the median."""
     half_width = summary(blocks_ns).half_width
     return half_width is None or half_width > limit

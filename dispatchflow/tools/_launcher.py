@@ -3,14 +3,14 @@
 The launcher is a script that imports only the standard library. dispatchflow does not start the tools itself, for three
 reasons:
 - The launcher has only one thread. Therefore its forked child may safely call setrlimit and prctl before exec.
-- The launcher is small. The peak memory (`ru_maxrss`) of a forked child begins with the value of its parent. The value
-  of a large parent would hide the tool's own peak.
+- The launcher is small. The peak memory (`ru_maxrss`) of a forked child starts at the size of the process that forked
+  it. If a large process forked the tool, its size would hide the tool's own peak.
 - When dispatchflow ends, the launcher's stdin closes. The launcher then kills the tool's process group.
 
 The launcher keeps only a limited part of a tool's output, so that endless output fills neither the disk nor memory.
 
-The launcher reads requests from stdin and writes replies to stdout. Each is a JSON object on one line. A request has
-the fields of `processes.Command`:
+The launcher reads requests from stdin and writes replies to stdout. Each request and each reply is a JSON object on one
+line. A request has the fields of `processes.Command`:
 
   {argv, env, cwd, stdin, stdout, stderr, output_limit_bytes, time_limit_s, memory_limit_bytes, cpus, count_waits}
 
@@ -34,7 +34,7 @@ _LIBC = ctypes.CDLL(None)
 
 
 class _Printed:
-    """The output that a tool prints to stdout or to stderr, which is copied to a file.
+    """Copies what a tool prints to stdout, or to stderr, into a file.
 
     If the output is longer than `limit` bytes, only its first and its last `limit` / 2 bytes are kept."""
 
@@ -125,7 +125,7 @@ class _Waits:
                 pass
 
     def seconds(self, cpu_s):
-        """Return the longest time that any thread waited for a CPU that other processes used, in s.
+        """Return the longest time, in s, that a thread waited for a CPU because other processes used it.
 
         `cpu_s` is the CPU time that the tool used. Returns None if the kernel does not report the times, or if the tool
         may run on all CPUs."""
@@ -142,7 +142,7 @@ class _Waits:
         return max(0.0, min(waited_s, others_s - tick_s * (1 + count**0.5)))
 
     def _idle_s(self):
-        """Return the idle time since boot, in s, added up over the CPUs on which the tool may run.
+        """Return the total idle time since boot, in s, of the CPUs on which the tool may run.
 
         Returns None if the kernel does not report the time, or if the tool may run on all CPUs."""
         try:

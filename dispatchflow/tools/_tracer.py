@@ -33,8 +33,8 @@ def _attached(log):
 def _ended(process, limit):
     """Wait until `process` ends, and return its exit code.
 
-    `limit` is a function that returns a time of the clock `time.monotonic()`. If the process still runs at this time,
-    it is killed, and the result is None."""
+    `limit` is a function that returns a time of the clock `time.monotonic()`. A process that still runs at this time is
+    killed, and the result is None."""
     while process.poll() is None:
         if time.monotonic() > limit():
             process.kill()

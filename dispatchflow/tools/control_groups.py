@@ -1,6 +1,6 @@
-"""Read the CPU and memory limits of this process's control group and of the group's parents.
+"""Read the CPU and memory limits of this process's control group and of the group's ancestors.
 
-Both versions of cgroups(7) are supported. The argument `root` of the functions is the directory that contains `proc`
+Both versions of cgroups(7) are supported. In each function, the argument `root` is the directory that contains `proc`
 and `sys`."""
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Quota:
 
 
 def cpu_quota(root: Path = _ROOT) -> Quota | None:
-    """Return the smallest CPU quota of this process's control group and of the group's parents.
+    """Return the smallest CPU quota that this process's control group or one of its ancestors has.
 
-    Returns None if no group has a quota."""
+    Returns None if none of these groups has a quota."""
     found = []
     for folder in _folders("cpu", root):
         words = _words(folder / "cpu.max") or [
@@ -45,10 +45,10 @@ def cpu_quota(root: Path = _ROOT) -> Quota | None:
 
 
 def memory_bytes(root: Path = _ROOT) -> int | None:
-    """Return the smallest memory limit of this process's control group and of the group's parents.
+    """Return the smallest memory limit that this process's control group or one of its ancestors has.
 
-    Returns None if no group has a limit. Version 1 of cgroups does not report a missing limit: it reports a number that
-    is larger than any memory, and this number is returned."""
+    Returns None if none of these groups has a limit. With version 1 of cgroups, the kernel shows a missing limit as a
+    number that is larger than any memory. The result may be this number."""
     words = [
         word
         for folder in _folders("memory", root)
@@ -66,10 +66,10 @@ def _words(path: Path) -> list[str]:
 
 
 def _folders(controller: str, root: Path) -> Iterator[Path]:
-    """Yield the directories of this process's control group and of the group's parents.
+    """Yield the directories of this process's control group and of the group's ancestors.
 
-    In version 1 of cgroups, each controller has its own groups. There, only the groups of `controller` (`cpu` or
-    `memory`) are used."""
+    With version 1 of cgroups, where each controller has its own groups, only those of `controller` (`cpu` or `memory`)
+    are used."""
     mounts = list(_mounts(root, controller))
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -84,10 +84,10 @@ def _folders(controller: str, root: Path) -> Iterator[Path]:
 
 
 def _mounts(root: Path, controller: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (file system type, top group, mount point) of each mounted hierarchy of control groups.
+    """Yield (file system type, top group, mount point) for each mounted hierarchy of control groups.
 
-    The top group is the group that is visible at the mount point. A hierarchy of version 1 that does not have
-    `controller` is left out."""
+    The top group is the group that is visible at the mount point. A hierarchy of version 1 is left out if it is not for
+    the controller `controller`, such as `cpu`."""
     for line in _lines(root / "proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
         kind, _, options = [*after.split(" ", 2), "", ""][:3]

@@ -137,8 +137,8 @@ def _configured(
 ) -> str:
     """Compile a trivial module with `flags`, and return the module that the compiler prints.
 
-    The printed module names the target's CPU and its features. If the compile fails, `problem` and `hint` become the
-    text of the error."""
+    The printed module names the target's CPU and its features. If the compile fails, a ToolchainError with the texts
+    `problem` and `hint` is raised."""
     with store.busy():
         argv = (toolchain.compiler, "-", *flags, "-o", "-")
         command = processes.Command(
@@ -179,8 +179,8 @@ _BUILDS = {"cuda": "proc/driver/nvidia/version", "hip": "sys/module/amdgpu/versi
 def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
     """Return `{"driver_build": VERSION}`, with the version of the GPU driver's kernel module.
 
-    The version matters because the part of the driver that compiles PTX changes together with the kernel module. The
-    result is empty if the version is unknown."""
+    The version is part of cache keys, because the driver's compiler for PTX changes together with the kernel module.
+    The result is empty if the version is unknown."""
     if driver not in _BUILDS:
         return {}
     try:
@@ -191,10 +191,10 @@ def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
 
 
 def parse(text: str) -> tuple[str | None, dict[str, Any]]:
-    """Return the URI and the identifying fields of the first device that `--dump_devices` printed.
+    """Return the URI and the identifying fields of the first device in `text`.
 
-    The fields, such as the name and the driver's version, are part of cache keys. The result is `(None, {})` if `text`,
-    the output of `--dump_devices`, has no device."""
+    `text` is the output of `--dump_devices`. The fields, such as the name and the driver's version, are part of cache
+    keys. The result is `(None, {})` if `text` has no device."""
     begin = re.search(r"--device=(\S+)", text)
     if begin is None:
         return None, {}
@@ -208,7 +208,7 @@ def parse(text: str) -> tuple[str | None, dict[str, Any]]:
 
 
 def architecture(text: str) -> str:
-    """Return the architecture of the first GPU in the output of `--dump_devices`.
+    """Return the architecture of the first GPU in `text`, the output of `--dump_devices`.
 
     Examples are `gfx942` for AMD and `sm_90` for NVIDIA. The result is empty if no architecture is printed."""
     first = re.split(r"--device=", text, maxsplit=2)[1]

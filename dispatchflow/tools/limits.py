@@ -1,4 +1,4 @@
-"""Limits on a tool's time and memory, which the user sets. A limit is not part of cache keys."""
+"""The user's limits on the time and memory of a tool. They are not part of cache keys."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _NO_MEMORY = re.compile(
 class Limits:
     compile_s: float = 300.0
     run_s: float = 120.0
-    """The time limit, in s, for one call of a compiled module in verification."""
+    """The time limit, in s, for one call of a compiled module, for example in verification."""
     block_s: float = 300.0
     """The time limit, in s, for one benchmark process."""
     memory_bytes: int | None = None
-    """The limit on the private writable memory of one tool. None means no limit.
+    """The limit, in bytes, on the private writable memory of each process of a tool. None means no limit.
 
-    Mapped code does not count."""
+    Code that is mapped from files does not count."""
     memory_asked: bool = False
     """Whether the user set `memory_bytes`.
 
@@ -43,8 +43,9 @@ class Limits:
         """Return the limit that caused the failure of a tool, or that may have caused it.
 
         Returns None if no limit can be the cause. `time_limit` is the name of the tool's time limit, such as
-        `run_limit`. `timed_out` says whether the tool reached this limit. If the user set a memory limit, this limit is
-        a possible cause of any other failure, because a tool that runs out of memory may fail in many ways."""
+        `run_limit`. `timed_out` says whether the tool reached this limit. A memory limit that the user set is a
+        possible cause of every failure before the time limit, because a tool that runs out of memory may fail in many
+        ways."""
         if timed_out:
             return LimitHit(time_limit, self.value(time_limit))
         if self.memory_bytes is None:
@@ -62,8 +63,9 @@ class Limits:
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
         """Return why a failed step, such as a compile, runs again: `failed at run_limit=10, now 20`.
 
-        `recorded` is the name and the value of the limit that may have caused the failure, or None if no limit did.
-        Returns None if `recorded` is None, or if the user has not raised this limit since then."""
+        `recorded` is (name, value) of the limit that may have caused the failure, with the value at that time. It is
+        None if no limit can be the cause. Returns None if `recorded` is None, or if the user has not raised this limit
+        since the failure."""
         if recorded is None:
             return None
         name, value = recorded
@@ -82,7 +84,9 @@ DEFAULT = Limits()
 
 @dataclass(frozen=True, slots=True)
 class LimitHit:
-    """A limit that caused the failure of a tool, or that may have caused it. `value` is in s or bytes."""
+    """A limit that caused the failure of a tool, or that may have caused it.
+
+    `value` is the limit itself, in s or bytes."""
 
     name: str
     value: float
@@ -92,8 +96,8 @@ class LimitHit:
     def reason(self, otherwise: str | None) -> str:
         """Return a text that names the limit as the cause, or as the possible cause, of a failure.
 
-        `otherwise` says how the process failed, such as `exit code 1`. The text contains `otherwise` only if the limit
-        is not certainly the cause."""
+        `otherwise` says how the process failed, such as `exit code 1`. The text contains it only if the limit is merely
+        a possible cause."""
         what = "ran out of memory at" if self.name == "memory_limit" else "took longer than"
         what = what if self.certain else f"{otherwise}, under"
         return f"{what} {self.name}={shown(self.name, self.value)}; a higher {self.name} tries again"

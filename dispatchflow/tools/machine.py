@@ -26,7 +26,9 @@ class Cpu:
 
 @lru_cache(maxsize=1)
 def cpu() -> Cpu:
-    """Return the model, flags and microcode of the CPU on which a case with one thread runs."""
+    """Return the model, flags and microcode of this machine's CPU.
+
+    If the machine has cores of different speeds, the core is used on which a case with one thread runs."""
     return described(Path("/proc/cpuinfo").read_text(errors="replace"), reported(cores()))
 
 
@@ -61,9 +63,9 @@ def identity() -> str:
 
 
 def hypervisor() -> str | None:
-    """Return the name of the hypervisor, such as `KVM`, or `unknown` if it has no known name.
+    """Return the name of the hypervisor or of its vendor, such as `QEMU`.
 
-    Returns None on a physical machine."""
+    The result is `unknown` in a virtual machine that reports no name, and None on a physical machine."""
     if "hypervisor" not in cpu().flags.split():
         return None
     for path in (Path("/sys/hypervisor/type"), Path("/sys/class/dmi/id/sys_vendor")):
@@ -103,9 +105,9 @@ _SLOWEST_FIRST = ("cpu_lowpower", "cpu_atom", "cpu_core")
 
 
 def _speeds(root: Path) -> Callable[[int], int]:
-    """Return a function that returns the rank of a logical CPU's speed. A faster CPU has a higher rank.
+    """Return a function from the number of a logical CPU to a rank. A faster CPU has a higher rank.
 
-    The rank is 0 if the kernel reports nothing about the speed."""
+    The rank is 0 if the kernel reports nothing about the CPU's speed."""
     kinds: dict[int, int] = {}
     for speed, kind in enumerate(_SLOWEST_FIRST):
         with suppress(OSError):
@@ -122,9 +124,9 @@ def _speeds(root: Path) -> Callable[[int], int]:
 
 
 def workers() -> int:
-    """Return the number of cores that this process may use, or its CPU quota if the quota is smaller.
+    """Return the number of cores that this process may use, or its CPU quota if that is smaller.
 
-    The result is at least 1."""
+    The quota is rounded down to whole CPUs. The result is at least 1."""
     quota = control_groups.cpu_quota()
     return len(cores()) if quota is None else min(len(cores()), max(1, int(quota.cpus)))
 

@@ -20,7 +20,7 @@ class Outcome:
     peak_bytes: int
     """The largest resident size that the process or any one of its children had, in bytes."""
     waited_s: float | None = None
-    """The longest time that one thread waited for a CPU that other processes used, in s.
+    """The longest time, in s, that a thread waited for a CPU because other processes used it.
 
     None if `Command.count_waits` was False, or if the time is unknown."""
 
@@ -40,6 +40,6 @@ class Outcome:
     def repeatable(self) -> bool:
         """Whether a failure would probably happen again in the next run.
 
-        False after a SIGKILL before the time limit. Such a signal comes from outside, for example from the kernel when
-        memory is full."""
+        False if a SIGKILL ended the process before its time limit. Such a signal comes from outside, for example from
+        the kernel when memory is full."""
         return self.timed_out or self.code != -9

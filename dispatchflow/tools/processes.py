@@ -34,11 +34,11 @@ class Command:
     time_limit_s: float = 600.0
     memory_limit_bytes: int | None = None
     output_limit_bytes: int = 32 << 20
-    """The limit on each of stdout and stderr. The middle of longer output is left out."""
+    """The largest size of stdout, and also of stderr, in bytes. The middle of longer output is left out."""
     cpus: tuple[int, ...] = ()
     """The CPUs that the process may use. An empty tuple means all CPUs."""
     count_waits: bool = False
-    """Whether to measure how long the process waits for a CPU, as `Outcome.waited_s`.
+    """Whether to measure how long the process waits for a CPU. The result is `Outcome.waited_s`.
 
     A thread that ends before the process prints anything may not be counted."""
 

@@ -29,12 +29,12 @@ _INSTALL = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-com
 
 
 def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[str, str]:
-    """Return `variables` with the changes that the toolchain's tools need.
+    """Return the environment variables `variables` with the changes that the toolchain's tools need.
 
-    If LD_LIBRARY_PATH is set, the toolchain's own directories are put before the others. The tools then load their own
-    libraries, whose content is part of the toolchain's digest (hash). If the path of the linker needs shell quotes,
-    IREE_LLVM_EMBEDDED_LINKER_PATH is set to the quoted path, because the compiler, up to release 3.13, passes the path
-    unquoted to a shell."""
+    - If LD_LIBRARY_PATH is set, the toolchain's own directories are put before the others. The tools then load the
+      toolchain's own libraries, whose content is part of its digest (hash).
+    - If the path of the linker needs shell quotes, IREE_LLVM_EMBEDDED_LINKER_PATH is set to the quoted path. Up to
+      release 3.13, the compiler does not quote this path when it passes it to a shell."""
     seen = dict(variables)
     if _LIBRARIES in seen:
         folders = dict.fromkeys(map(os.path.dirname, (toolchain.compiler, os.path.realpath(toolchain.compiler))))
@@ -135,10 +135,9 @@ def _first_present(places: Sequence[Path], names: Sequence[str], see: See) -> Pa
 
 
 def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
-    """Return the description of the toolchain whose compiler is the program `compiler`.
+    """Return a `Toolchain` that describes the program `compiler` and the tools in the folder `runtime`.
 
-    The tools of its runtime are in the folder `runtime`. The store keeps the result until a file of the toolchain
-    changes.
+    The store keeps the result until a file of the toolchain changes. `see` is explained in `find`.
 
     Raises:
         ToolchainError: a program does not run, or the files that the compiler loads cannot be determined."""
@@ -194,14 +193,14 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, lim
 
 
 _IDENTITY = 3
-"""The version of the rule that selects the files for a toolchain's digests."""
+"""The version of the rule by which `described` selects the files for a toolchain's digests."""
 
 
 def runtime_of(store: Store, digest: str) -> str | None:
     """Return the directory of an IREE runtime whose tools and libraries have the digest `digest`.
 
-    Only runtimes that the store remembers are searched, and their files are read again. Returns None if no runtime
-    fits."""
+    Only runtimes that are recorded in the store are tried. Their digests are computed again from their files. Returns
+    None if no runtime has this digest."""
     for text in store.records.remembered_of("toolchain"):
         known = store.records.value(text)
         with contextlib.suppress(OSError):  # it was removed
@@ -219,18 +218,18 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
 
 
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
-    """Return one file in each directory that may contain the linker and the platform libraries.
+    """Return one file from each directory that may contain the linker and the platform libraries.
 
-    `compiler` may be a script that starts a compiler in another directory. Therefore the directories of the files in
-    `ran` count too, if these files contain a compiler. `ran` are the files that were loaded when `compiler` ran."""
+    `ran` are the files that were loaded when `compiler` ran. If `compiler` is a script that starts a compiler in
+    another directory, they show this directory."""
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 
 
 def _files_beside(compiler: Path) -> list[Path]:
-    """Return the files that the program `compiler` loads only when it needs them, such as the linker.
+    """Return the files near `compiler` that it uses only when it needs them, such as the linker.
 
-    Some of the returned files may not exist."""
+    The result has the linker's path even if there is no such file."""
     folder, build = compiler.parent, compiler.parent.parent / "lib"
     platform = (folder / "iree_platform_libs").rglob("*")
     return [*folder.glob("libIREECompiler*"), *build.glob("libIREECompiler*"), folder / _LINKER, *platform]
@@ -260,7 +259,7 @@ _SAID = b"IREE compiler version"
 
 
 def _version(store: Store, compiler: Path, limits: Limits, scratch: Path) -> tuple[str, str | None]:
-    """Return the version and the revision that `compiler` prints, or (version, None) without a revision."""
+    """Return (version, revision), as `compiler` prints them. The revision is None if it is not printed."""
     text = _output(store, compiler, "--version", "compile_limit", limits, scratch)
     # A release prints `3.13.0rc20261016 @ 89ece87b…`, a build tree `3.14.0.dev` or `(unknown)`.
     if (match := re.search(r"^ *IREE compiler version \(?([^\s)]+)\)?(?: @ (\S+))?$", text, re.MULTILINE)) is None:

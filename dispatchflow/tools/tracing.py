@@ -43,7 +43,9 @@ class TracyRuntime:
 
 
 def runtime_beside(runtime: str | Path) -> TracyRuntime:
-    """Return the runtime for Tracy beside `runtime`, the folder of a release's ordinary tools.
+    """Return the instrumented runtime beside the ordinary tools of a release.
+
+    `runtime` is the folder of the ordinary tools.
 
     Raises:
         ToolError: the release has no instrumented runtime."""
@@ -70,9 +72,7 @@ class Program:
 class Traced:
     file: Path
     outcome: Outcome
-    """The exit code of the traced program, with the time and memory that were used.
-
-    The time and memory are those of the program and the capture together."""
+    """The exit code of the program, and the time and memory of the program and the capture tool."""
 
     @property
     def failure(self) -> str | None:
@@ -86,7 +86,7 @@ def capture(runtime: TracyRuntime, program: Program, scratch: Path, limit_s: flo
     If `memory_bytes` is None, there is no limit.
 
     Raises:
-        ToolError: the program took longer than `limit_s`, never connected to the capture, or the capture failed."""
+        ToolError: the time limit was reached, the program never connected to the capture tool, or this tool failed."""
     port = str(_free_port())
     log, facts, file = (scratch.absolute() / name for name in (_LOG, _FACTS, FILE))
     request = {

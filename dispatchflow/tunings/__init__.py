@@ -1,4 +1,4 @@
-"""The registry of tuning families. A family has the tunings of one kind, such as `double_tiling`.
+"""The registry of tuning families. A family is all tunings of one kind, such as `double_tiling`.
 
 To add a family, add a file to this folder."""
 

@@ -1,4 +1,4 @@
-"""Shared code of the tuning families for GPUs that choose tiles for matrix instructions."""
+"""Shared code of the tuning families that choose tile sizes for the matrix instructions of GPUs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Mma:
 
 @dataclass(frozen=True, slots=True)
 class MmaTiling(Tuning, ABC):
-    """The tile sizes for a product of matrices that is computed with a matrix instruction."""
+    """The tile sizes for a matrix product that uses a GPU's matrix instruction."""
 
     mma: str
     """IREE's name of the instruction, such as `NV_MMA_SYNC_F32_16x8x16_F16`."""
@@ -88,7 +88,8 @@ class MmaTiling(Tuning, ABC):
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
         """Return one tuning that has these parameters.
 
-        If `parameters` is empty or has only `mma` (the instruction), return one tuning for each predefined tile.
+        If `parameters` is empty or has only `mma` (the instruction), return one tuning for each predefined set of tile
+        sizes.
 
         Raises:
             ValueError: a parameter is unknown, missing or out of range."""
@@ -137,9 +138,9 @@ class MmaTiling(Tuning, ABC):
 
     @abstractmethod
     def levels(self, operation: Operation) -> dict[str, str]:
-        """Return the tile sizes as entries of IREE's lowering configuration.
+        """Return the tile sizes inside a workgroup's tile, as entries of IREE's lowering configuration.
 
-        The result maps the name of each entry to its value, which is a text."""
+        The result is a dict from the name of each entry, such as `reduction`, to the text of its value."""
 
     def per_loop(self, operation: Operation, **sizes: int) -> str:
         return f"[{', '.join(str(sizes.get(loop.dim, 0)) for loop in operation.loops)}]"
@@ -186,7 +187,7 @@ class MmaTiling(Tuning, ABC):
         return self.subgroups[0] * self.subgroups[1] * self._subgroup_size
 
     def known(self, operation: Operation) -> dict[str, int]:
-        """Return the sizes of the operation's static dimensions, by the names of the dimensions."""
+        """Return a dict from the name of each static dimension of the operation to its size."""
         return {loop.dim: loop.size for loop in operation.loops if loop.dim not in operation.dynamic_dims}
 
     @property
@@ -199,7 +200,9 @@ class MmaTiling(Tuning, ABC):
 
     @property
     def unit(self) -> dict[str, int]:
-        """The tile that a workgroup computes with one instruction per subgroup: its size in each dimension."""
+        """The tile that a workgroup computes if each subgroup executes one instruction.
+
+        It is a dict from the name of each dimension (m, n and k) to the size."""
         along = {"m": self.subgroups[0], "n": self.subgroups[1]}
         return {dim: along.get(dim, 1) * size for dim, size in self.instruction.items()}
 
@@ -220,7 +223,7 @@ class MmaTiling(Tuning, ABC):
         return None
 
     def _shared_bytes(self, operation: Operation) -> int:
-        """Return a lower bound on the bytes of the tiles that are copied to shared memory."""
+        """Return a lower bound on the shared memory that a workgroup needs for copied tiles, in bytes."""
         known, size = self.known(operation), 0
         tile = {dim: min(extent, known.get(dim, extent)) for dim, extent in self.tile.items()}
         for i in self.promote:

@@ -10,8 +10,9 @@ from dispatchflow.tunings.api import Applied, Lowering, Operation
 def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowering:
     """Return the text that gives an operation's main op the attribute `compilation_info`.
 
-    `configuration` is the text of the lowering configuration. `pipeline` is the name of the pipeline, optionally
-    followed by further fields of `translation_info`. `region` is explained in `Lowering.region`."""
+    The main op is the one that gets the tile sizes. `configuration` is the text of the lowering configuration.
+    `pipeline` is the name of the pipeline, optionally followed by further fields of `translation_info`. `region` is
+    explained in `Lowering.region`."""
     return Lowering(
         prelude=f"""\
 #config = {configuration}
@@ -29,9 +30,9 @@ def untiled(operation: Operation) -> str | None:
 
 
 def ignored(pipeline: str, translation: str, configuration: str, applied: Applied) -> str | None:
-    """Return a text that names the requested and the applied configuration if they differ.
+    """Return the requested and the applied configuration as text if no op has the requested one.
 
-    Returns None if at least one op has the requested pipeline, translation info and configuration."""
+    Returns None if at least one op has the requested pipeline, translation info and lowering configuration."""
     for executable in applied.executables:
         if (executable.pipeline, executable.translation) == (pipeline, translation) and any(
             found == configuration for _, found in executable.configurations
@@ -50,7 +51,7 @@ def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...
     `form` is the allowed form of the value, such as `[m, n] or [m, n, k]`.
 
     Raises:
-        ValueError: the number of sizes is wrong, or a size is below `least` or no integer."""
+        ValueError: the number of sizes is wrong, or a size is below `least` or not an integer."""
     found = tuple(value) if isinstance(value, list | tuple) else (value,)
     counts = {one.count(",") + 1 for one in form.split(" or ")}
     if len(found) not in counts or not all(type(size) is int and size >= least for size in found):

@@ -71,7 +71,7 @@ class FileTuning(Tuning, ABC):
 def check(file: TuningFile) -> None:
     """Check that the file has a lowering configuration.
 
-    For a file without a configuration, the compiler's output would not show whether the file was applied.
+    Without one, the compiler's output would not show whether the file was applied.
 
     Raises:
         ValueError: the file has no configuration."""

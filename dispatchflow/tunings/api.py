@@ -34,9 +34,9 @@ __all__ = [
 ]
 
 GIVEN = "given"
-"""The directory to which the flags of a tuning may dump modules.
+"""The name of a directory into which the compiler may dump modules, if a tuning's flags ask for it.
 
-It is in the compiler's working directory. The dump shows the modules as they are before the compiler itself chooses
+It is inside the compiler's working directory. The dump shows the modules as they are before the compiler itself chooses
 lowering configurations."""
 
 
@@ -55,7 +55,7 @@ class Lowering(msgspec.Struct, frozen=True):
     prelude: str = ""
     """The lines that define attribute aliases. They are written before the module."""
     attribute: str = ""
-    """The attribute that is written on the operation's main op."""
+    """The attribute that is written on the operation's main op, the one that gets the tile sizes."""
     region: bool = False
     """Whether the main op and the ops after it are emitted inside one dispatch region.
 
@@ -87,10 +87,12 @@ class TuningFile:
 
 @dataclass(frozen=True)
 class Tuning:
-    """A request to the compiler about lowering. A tuning may change speed, never results."""
+    """A request to the compiler to lower an operation in a certain way.
+
+    A tuning may change speed, never results."""
 
     family: ClassVar[str]
-    """The family's name in a spec, which is also the name of its file."""
+    """The family's name in a spec. The Python file of the family has the same name."""
 
     form: ClassVar[str] = ""
     """The form of the tunings' names, such as `split_k_SLICES`, for error messages.
@@ -104,10 +106,10 @@ class Tuning:
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        """Return the tunings that `"family"` or `{family = "…", …}` in a spec requests.
+        """Return the tunings that a spec requests with `"FAMILY"` or with `{family = "FAMILY", …}`.
 
-        Without parameters, the result has all predefined tunings of the family. The result is empty if the family has
-        none because it needs parameters.
+        `parameters` are the other entries of the second form. Without parameters, the result has all predefined tunings
+        of the family. A family that always needs parameters has none, and the result is then empty.
 
         Raises:
             ValueError: a parameter is unknown or out of range; the message says what is allowed."""
@@ -128,12 +130,12 @@ class Tuning:
     def lowering(self, operation: Operation, syntax: Release) -> Lowering:
         """Return the text that the tuning adds to the operation's MLIR module.
 
-        The text is empty if the tuning consists only of compiler flags. `syntax` is the IREE release that reads the
-        text."""
+        The text is empty if the tuning consists only of compiler flags. `syntax` is the IREE release whose compiler
+        reads the text."""
         return Lowering()
 
     keeps_dispatches: ClassVar[bool] = True
-    """Whether the compiler must make exactly the number of dispatches in `operation.dispatches`.
+    """Whether the compiler must make exactly as many dispatches as `operation.dispatches` says.
 
     If False, the compiler may make more. Then the family's method `ignored` must check the dispatches."""
 
@@ -144,7 +146,7 @@ class Tuning:
 
     @property
     def files(self) -> tuple[TuningFile, ...]:
-        """The files named in `flags`, which the compiler reads in addition to the module."""
+        """The files that the compiler reads in addition to the module, because `flags` name them."""
         return ()
 
     @property

@@ -1,6 +1,6 @@
 """The tuning family `base_vectorize`: tile sizes of workgroups and invocations, for Vulkan and Metal.
 
-Its pipeline is `SPIRVBaseVectorize`, the compiler's default for SPIR-V."""
+Its pipeline is `BaseVectorize`, the compiler's default for SPIR-V."""
 
 from __future__ import annotations
 

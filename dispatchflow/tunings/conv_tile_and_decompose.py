@@ -22,15 +22,15 @@ class ConvTileAndDecompose(Tuning):
     """The tile sizes for a convolution or pooling.
 
     The dimensions of the result are n (image), oh (row), ow (column) and f (channel). The summed dimensions are kh and
-    kw (the window's row and column) and c (input channel). If each channel is computed by itself, the sizes for f apply
-    to the channels, and the size for c is not used."""
+    kw (the window's row and column) and c (input channel). In a depthwise convolution or a pooling, the sizes for f are
+    used for the channels, and the size for c is not used."""
 
     distribution: tuple[int, ...]
-    """The tile of a worker, in the order [n, oh, ow, f] for every layout.
+    """The tile that a worker computes at a time, in the order [n, oh, ow, f] for every layout.
 
     A dimension with size 0 is not tiled."""
     vector: tuple[int, ...]
-    """The tile in registers, in the order [n, oh, ow, f] for every layout."""
+    """The tile that is kept in registers, in the order [n, oh, ow, f] for every layout."""
     reduction: tuple[int, ...]
     """The steps along the summed dimensions, [kh, kw, c]."""
 
@@ -114,7 +114,8 @@ def _has_unit(operation: Operation) -> bool:
 def _channels(operation: Operation) -> str | None:
     """Return the name of the loop dimension for the result's channels.
 
-    Returns None if the operation's loops are those of neither a convolution nor a pooling."""
+    Returns None if the operation's loops are not those of a convolution with one group, a depthwise convolution or a
+    pooling."""
     parallel = {loop.dim for loop in operation.loops if not loop.summed}
     summed = {loop.dim for loop in operation.loops if loop.summed}
     left = parallel - {"n", "oh", "ow"}

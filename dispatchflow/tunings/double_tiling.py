@@ -1,4 +1,4 @@
-"""Double tiling for CPUs: tile sizes for workers, registers and a cache, and a step along the sum.
+"""Double tiling for CPUs: tiles for workers, registers and a cache, and a step along the summed dim.
 
 The tuning selects IREE's pipeline `DoubleTilingExpert`."""
 

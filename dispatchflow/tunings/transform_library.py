@@ -16,7 +16,7 @@ _ENTRY = "__kernel_config"
 @dataclass(frozen=True, slots=True)
 class TransformLibrary(FileTuning):
     entry: str = _ENTRY
-    """The name of the transform sequence, defined in the file, that the compiler runs on each executable."""
+    """The name of a transform sequence in the file. The compiler runs this sequence on each executable."""
 
     family: ClassVar[str] = "transform_library"
     form: ClassVar[str] = "transform_library:FILE"
@@ -35,9 +35,10 @@ class TransformLibrary(FileTuning):
 
     @property
     def name(self) -> str:
-        """The name of the tuning, with the file's title and digest: `transform_library_my_0123abcd`.
+        """The name of the tuning: `transform_library_`, the file's title and the beginning of its digest.
 
-        If `entry` is not the default, the entry follows after a dot: `transform_library_my_0123abcd.main`."""
+        An example is `transform_library_my_0123abcd`. If `entry` is not the default, the entry follows after a dot:
+        `transform_library_my_0123abcd.main`."""
         entry = "" if self.entry == _ENTRY else f".{self.entry}"
         return f"{self.family}_{named(self.file)}{entry}"
 

@@ -14,10 +14,10 @@ class CallResult:
     """One result of calling a compiled function."""
 
     type: str
-    """The type with its sizes in this call: `4x8xf32`, `tensor<f32>` (rank 0), `f32` (a bare number)."""
+    """The type, with the sizes of this result: `4x8xf32`, `tensor<f32>` (rank 0), `f32` (a bare number)."""
     array: Array | None
-    """The elements in the shape of the type. If the element type is unknown, a flat array of bytes.
+    """The elements in the shape of the type, or a flat array of bytes if the element type is unknown.
 
-    None if the result is a bare number (not a tensor) of a type that cannot be read, such as bf16."""
+    It is None if the result is a bare number (not a tensor) of a type that cannot be read, such as bf16."""
     is_bytes: bool = False
     """Whether `array` holds raw bytes, because the element type is unknown."""

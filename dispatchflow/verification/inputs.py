@@ -6,9 +6,9 @@ own stream, independent of the tuning. An operation may define recipes itself (`
 
 - `exact`: floating-point operands are small integers, with enough zeros that the accumulator represents every partial
   sum exactly. All orders of summation give the same bits, so a difference is a bug and not rounding. Exactly
-  `ExactRange.safe` terms of each result are nonzero; in benchdnn, this number is an average (oneDNN,
-  tests/benchdnn/matmul). Each line, such as a row of A in A·B, is multiplied by a power of two. Integer operands are
-  large numbers, and their sums wrap (see `operations._range`).
+  `ExactRange.safe` terms of each result are nonzero; benchdnn, whose rule this follows, has this number only on average
+  (oneDNN, tests/benchdnn/matmul). Each line of an operand, such as a row of A in A·B, is multiplied by a power of two.
+  Integer operands are large numbers, and their sums wrap (see `operations._range`).
 - `wide`: like `exact`, but the operands have as many digits as exact sums allow (22 of f32's 24 binary digits). In most
   products one factor has all these digits and the other is 1 or -1. In some products of f32 and f64, both factors have
   half of the digits. Each sum has few nonzero terms, at places that differ from sum to sum and together cover the
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _BOTH = 2
-"""The value in the array of `_turn` for products in which each factor has half of the digits."""
+"""The number in the array of `_turn` that means: each of the two factors has half of the digits."""
 
 _PARTS = 16
 """Kernels may split a factor with at least this many binary digits (f32, f64) into narrower pieces."""
@@ -109,10 +109,10 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 
 
 def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) -> Array:
-    """Return random nonzero integers from -r to r for an operand; see `exact_range` for r.
+    """Return random nonzero integers from -r to r for an operand; `exact_range` chooses r.
 
-    If the operand is added to a sum, its integers are shifted: down if `clipped` is true and the operand is
-    floating-point, otherwise up. Most sums then have the sign of the shift."""
+    If the operand is not a factor but is added to a sum, `ExactRange.shift` is added to its integers, or subtracted if
+    `clipped` is true and the operand is floating-point. If the shift is not 0, most sums then have its sign."""
     numbers = exact_range(operation)
     values = below(raw, 2 * numbers.r) - numbers.r
     values += values >= 0  # no zeros: a lost zero would not be noticed
@@ -122,7 +122,7 @@ def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) ->
 
 
 def _balanced(operation: Operation, operand: Operand) -> Array:
-    """Return one factor of a product. In each sum, all terms are 1 or -1 and add up to 3 or 4.
+    """Return the elements of a factor so that the terms of each sum are 1 or -1 and add up to 3 or 4.
 
     The factor that has more elements consists of 1 and -1, and the other factor is 1 everywhere. In a sum of fewer than
     four terms, all terms are 1."""
@@ -143,7 +143,7 @@ def wide_digits(operation: Operation) -> tuple[int, int]:
 
 
 def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
-    """Return the operands of the recipe `wide`, or of `wide2`, in which the two factors exchange roles."""
+    """Return the operands of the recipe `wide`. If `exchanged`, the two factors exchange roles (`wide2`)."""
     digits, _ = wide_digits(operation)
     # If few results use an element, all numbers are positive before a relu, so that it hides no result.
     positive = operation.compares_bits("wide") and any(thinning.clipped for thinning in thinnings(operation))
@@ -184,11 +184,11 @@ def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
 
 
 def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
-    """Return where the operands of `wide` have zeros: (axes of each operand, nonzero elements per line).
+    """Return (axes of each operand along which `wide` has zeros, number of nonzero elements in a line).
 
-    An operand has zeros along its axes; it has no zeros if the axes are (). A line is all elements that differ only in
-    their indices along these axes. Only one factor of a product has zeros: the factor whose nonzero elements occur at
-    more of the summed indices."""
+    The axes are () for an operand without zeros. A line is all elements of an operand that differ only in their indices
+    along these axes. Only one factor of a product has zeros: the factor whose nonzero elements occur at more of the
+    summed indices."""
     operands, (_, terms) = operation.operands(), wide_digits(operation)
     found: list[tuple[float, list[tuple[int, ...]], int]] = [(0, [()] * len(operands), 0)]
     for name in ("summed", "crossed"):
@@ -204,9 +204,10 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 
 
 def _all_codes(operation: Operation) -> int:
-    """Return how many exponents the recipe `wide` passes to `codes`; 0 if it does not call `codes`.
+    """Return how many exponents the recipe `wide` may choose from; 0 if it does not use all significands.
 
-    `wide` calls `codes` only for 8-bit floats, to get all significands. Kernels may decode these types with tables."""
+    All significands are used (`_range.codes`) only for 8-bit floats, because kernels may decode these types with
+    tables."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     if not narrow or operation.addends or operation.clips:
@@ -215,11 +216,12 @@ def _all_codes(operation: Operation) -> int:
 
 
 def _scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
-    """Return the scales of a factor's blocks, all powers of two, as an array [lines, blocks].
+    """Return powers of two, the scales of one factor of a `scaled_matmul`, as an array [lines, blocks].
 
-    `index` is the number of the operand that has the scales. `scaled` is the type of the factor. The scales of a line
-    differ from block to block. For each result, the product of the two factors' scales is the same in all blocks, so
-    that the sum is exact. This product is between 2**-72 and 2**72."""
+    A block is the successive elements of a line (a row or column of the factor) that share a scale. `index` is the
+    number of the operand that consists of these scales. `scaled` is the type of the factor. The scales of a line differ
+    from block to block. For each result, the product of the two factors' scales is the same in all blocks, so that the
+    sum is exact. This product is between 2**-72 and 2**72."""
     # The sum of a block's products times one of the two scales is in the range of f32, too.
     least, most = exponents(scaled.element, subnormal=True)
     largest = 2 * (most + 1) + ceil(log2(scaled.shape[-1]))
@@ -229,7 +231,7 @@ def _scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
 
 
 def _multiplied(operand: Operand) -> bool:
-    """Return whether an operand is a factor of the terms of a sum. Others are added to a sum or scale it."""
+    """Return whether an operand is a factor of a sum's terms; others are added to a sum or scale it."""
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 
@@ -270,8 +272,8 @@ def _held(values: Array, element: ElementType) -> Array:
 def _mask(shape: tuple[int, ...], axes: tuple[int, ...], share: int, part: int = 0, parts: int = 1) -> Array:
     """Return a boolean array of this shape in which `share` positions of each line are true.
 
-    A line is all positions that differ only in their indices along `axes`. A line of fewer positions is true
-    everywhere. The arrays for the parts 0 to `parts` - 1 are true at different positions."""
+    A line is all positions that differ only in their indices along `axes`. If a line has fewer than `share` positions,
+    all of them are true. Arrays for different values of `part` (0 to `parts` - 1) are true at different positions."""
     # A line is all positions with the same index along the other axes; `terms` is their number. Position i of a line is
     # true if (i · stride + offset) mod terms < share, with a stride that spreads the true positions. The offset is
     # (line number · parts + part) · share. Therefore the parts of a line have different true positions, and so do
@@ -285,7 +287,9 @@ def _mask(shape: tuple[int, ...], axes: tuple[int, ...], share: int, part: int =
 
 
 def _stride(terms: int) -> int:
-    """Return a number near 0.618 · `terms` that has no common factor with `terms`."""
+    """Return a number near 0.618 · `terms` that has no common factor with `terms`.
+
+    Its multiples modulo `terms` are therefore all indices below `terms`, in a scattered order."""
     return next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)
 
 

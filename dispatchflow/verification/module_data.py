@@ -153,9 +153,9 @@ def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
 
 
 def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, bytes]]:
-    """Return the expected results that the user gave: index → (type such as `4x8xf32`, bytes).
+    """Return the user's expected results: a dict from index to (type such as `4x8xf32`, bytes).
 
-    The type is "" if the user's file does not state it. If the user gave only tensors' files, bare numbers are missing.
+    The type is "" if the user's file does not state it. Bare numbers are missing if only files for tensors are given.
 
     Raises:
         ToolError: the number of results, a type or a size differs from the function's.
@@ -217,9 +217,9 @@ def number_type(declared: str, nbytes: int) -> np.dtype[Any]:
 
 
 def number(held: bytes, declared: str) -> Array | None:
-    """Convert the bytes of a bare number (no tensor) to an array of rank 0; None for f16 and bf16.
+    """Convert `held`, a bare number (no tensor) as the runtime wrote it, to an array of rank 0.
 
-    The runtime wrote the bytes `held`. An integer of fewer bits is in the low bits."""
+    An integer narrower than these bytes is in the low bits. The result is None for f16 and bf16."""
     if declared in ("f16", "bf16") or len(held) not in (4, 8):
         return None
     (value,) = np.frombuffer(held, number_type(declared, len(held)))
@@ -249,10 +249,10 @@ def content(file: File) -> bytes:
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
-    """Return the object files of a module (new name → content), and the module's text with the new names.
+    """Return a module's object files, as a dict from new name to content, and its text with the new names.
 
-    `printed` is the module's text as the compiler prints it, with the paths of the object files. The new name of a file
-    is the digest of its content with a suffix. It replaces the path in the returned text.
+    `printed` is the module's text as the compiler prints it, with the paths of the object files. A new name consists of
+    the digest of the file's content and a suffix. The new names replace the paths in the returned text.
 
     Raises:
         ToolError: a file cannot be read, or the module refers to a file in a way that is not supported.

@@ -6,13 +6,13 @@ computed from an operand with an error, and its result is judged as a kernel's r
 detected by at least one recipe:
 
 - All elements of an operand are zero.
-- One line of an operand is zero. A line is all elements with one index along an axis. For each axis, the last line and
+- One line of an operand is zero: all elements with the same index along an axis. For each axis, the last line and
   another line are tried.
 - One element of an operand is zero. This is tried at `_PLACES` places.
 - The elements of an operand have half of their type's binary digits, as if they were read in a narrower type.
 - A factor of a product has half of its digits at every second index in the middle of the summed dim (see `_middle`).
-  This error is planted only if the summed dim has at least `_LINES` indices, and the recipe `wide` has enough lines to
-  show the error (see `_spread`).
+  This error is planted only if the summed dim has at least `_LINES` indices, and the operands of the recipe `wide` are
+  large enough to show the error (see `_spread`).
 
 If an error changes a result but no recipe detects it, the verdict is `mistrusted`. Operations that a user adds are
 checked too. A planted error affects all results that use the operand. Errors in single results are found by the recipes
@@ -39,24 +39,25 @@ if TYPE_CHECKING:
 
 _PLACES, _FEWER = 8, 2
 _LARGE = 2**22
-"""In an operand with at least this many elements, only `_FEWER` single elements are set to zero.
+"""In an operand with this many elements or more, zeroing one is tried at only `_FEWER` places.
 
-For each of them, the reference must be computed again, which takes long for large operands."""
+For each place, the reference must be computed again, which takes long for large operands."""
 
 _RESULTS = 32
-"""The size to which dims that occur in no sum are reduced for the check; see `excerpt`."""
+"""The size to which the check usually reduces each dim that occurs in no sum; see `excerpt`."""
 
 _LINES = 8
-"""The fewest lines and terms for which the error of `_middle` is planted.
+"""The least number of summed indices, and of lines of an operand, for planting the error of `_middle`.
 
-With fewer, all nonzero terms of the recipe `wide` may be at places that `_middle` does not change."""
+With fewer, all nonzero terms of the recipe `wide` may be at places that `_middle` does not change. `_spread` says what
+a line is."""
 
 _STREAM = 4
 """The number of the random stream that chooses where errors are planted; see `_random.stream`."""
 
 
 class Spoilt(NamedTuple):
-    """An error to plant in one operand, whose number is `operand`: `spoil` returns a changed copy of it."""
+    """An error to plant in the operand with the number `operand`; `spoil` returns a copy with the error."""
 
     words: str
     operand: int
@@ -150,7 +151,7 @@ def _without_element(values: Array, place: int) -> Array:
 def _spread(operation: Operation) -> bool:
     """Return whether the operands of the recipe `wide` have enough lines to show the error of `_middle`.
 
-    A line is all elements that differ only in their indices along the axes along which the operand has zeros."""
+    A line is all elements of an operand with zeros that differ only in their indices along the axes of these zeros."""
     if not operation.has_wide:
         return False
     thinned = [
@@ -162,7 +163,7 @@ def _spread(operation: Operation) -> bool:
 
 
 def _middle(values: Array, axis: int, element: ElementType) -> Array:
-    """Return a copy in which every second index in the middle of `axis` has only half of the digits.
+    """Return a copy in which elements at every second index in the middle of `axis` have half the digits.
 
     `element` is the type of `values`. The first and the last eighth of the axis, approximately, are unchanged."""
     values = values.copy()
@@ -195,9 +196,9 @@ class _Recipe:
 
     @cached_property
     def _made(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
-        """Return (operands, expected result before rounding, expected arguments of the comparison).
+        """Return (operands, expected result before rounding, arrays with which results are compared).
 
-        The arguments are (expected,) if results are compared bit by bit, else (reference, tolerance)."""
+        These arrays are (expected,) if results are compared bit by bit, else (reference, tolerance)."""
         operation, narrow = self._operation, inputs.made(self._operation, self._recipe)
         operands, value = reference.widened(narrow), reference.unrounded(operation, narrow)
         if operation.compares_bits(self._recipe):

@@ -57,8 +57,8 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
     (docs/verification.md).
 
     For `random`, tolerance = error + u · (|reference| + smallest normal), where u = 2**-digits of the result's type.
-    `error` is the operation's bound for these operands, before the final rounding (`Operation.error_on`). The other
-    term covers the final rounding and underflow.
+    `error` is the operation's bound on the rounding errors for these operands, without the final rounding
+    (`Operation.error_on`). The other term covers the final rounding and underflow.
 
     For other recipes, `error` may be much smaller than the result's last digit, and a term for the final rounding would
     hide small errors. Therefore reference - error and reference + error are rounded to the result's type. The tolerance

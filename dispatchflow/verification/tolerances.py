@@ -73,7 +73,7 @@ def _rms(ordered: Array, counts: Array | int) -> Array:
 
 
 def _typical(sizes: Array) -> Array:
-    """Return the typical magnitude around each element."""
+    """Return, for each element, the typical magnitude of the elements in its line and column."""
     # It is the median of the element's line times the median of its column, divided by the median of all elements.
     # Therefore lines and columns (channels) with different scales are each judged by their own scale. Two kinds of
     # elements are left out of the medians: zeros, because masks and clipped results have many zeros, and very large
@@ -111,9 +111,10 @@ def _length(shape: Sequence[int]) -> int:
 
 
 def _median(lines: Array, otherwise: float) -> Array:
-    """Return the median of each row of `lines` without its NaNs; of two middle numbers, the lower one.
+    """Return the median of the numbers in each row of `lines`; NaNs are ignored.
 
-    A row with fewer than `_LEAST` numbers gets `otherwise`. If there is only one row, a single number is enough."""
+    The median of an even count is the lower of the two middle numbers. A row with fewer than `_LEAST` numbers gets
+    `otherwise`, unless it is the only row and has at least one number."""
     ordered = np.sort(lines, axis=1)  # NaN last
     counts = np.isfinite(ordered).sum(axis=1, keepdims=True)
     if not ordered.size:

@@ -1,4 +1,4 @@
-"""Compare results with expected results: equal, within bound, or different (by how much, where)."""
+"""Judge results as equal, within bound or different, and find the element with the largest error."""
 
 from __future__ import annotations
 

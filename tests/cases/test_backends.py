@@ -35,9 +35,9 @@ COMPILED = [
 ]
 
 _NAMED = [name for name in TARGETS if name.startswith("vulkan-") and name != "vulkan-rdna3"]
-"""The named Vulkan GPUs that are not in `COMPILED`.
+"""The targets for specific Vulkan GPUs, except `vulkan-rdna3`, which is in `COMPILED`.
 
-Each of them compiles a matmul that the default Vulkan GPU does not compile."""
+Each of them compiles a matmul that the target `vulkan` does not compile."""
 
 # Convolutions that are compiled as products, with their options.
 CONVOLUTIONS = [

@@ -1,4 +1,4 @@
-"""Each known failure that dispatchflow ships for IREE 3.13 has a case here that fails as described.
+"""A case here fails as described for each known failure that dispatchflow lists for IREE 3.13.
 
 The exceptions are the failures in `ELSEWHERE`, which happen only on some CPUs."""
 

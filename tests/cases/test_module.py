@@ -1,4 +1,4 @@
-"""Sweeps with `operation = "module"`, whose cases run the functions of a user's own MLIR file."""
+"""The functions of a user's MLIR file become cases, and mistakes in sweeps of modules are reported."""
 
 import io
 from pathlib import PurePath

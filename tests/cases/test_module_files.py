@@ -1,4 +1,4 @@
-"""Object files that a user's module names are part of its code: if they change, it is linked again."""
+"""If an object file to which a user's module refers changes, the module is linked again."""
 
 import platform
 import shutil

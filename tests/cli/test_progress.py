@@ -1,4 +1,4 @@
-"""The progress bar of a run counts the blocks (benchmark processes) of cases, and no others."""
+"""The progress bar counts blocks (benchmark processes) of cases, but not of calibration kernels."""
 
 from types import SimpleNamespace
 

@@ -143,10 +143,10 @@ def changes(broken: str, cls: type[Operation], signature: str) -> bool:
 
 
 def one_of_each(parameters: list[Any]) -> list[Any]:
-    """Mark all test parameters as slow, except one of each operation.
+    """Mark all test parameters as slow, except one for each operation.
 
-    The exception has the operation's first type. Its kind of error changes from operation to operation, so that each
-    kind has quick tests."""
+    The exception has the operation's first type. Different operations get different kinds of error, so that each kind
+    has quick tests."""
     found, operations = [], list(OPERATIONS.values())
     for parameter in parameters:
         _, cls, signature = parameter.values
@@ -196,7 +196,7 @@ CHANGED_WORDS: dict[str, tuple[Operation, str, str]] = {
         "ins(%arg1, %arg0",
     ),
 }
-"""Errors in the MLIR of certain options: what is broken → (operation, right text, wrong text)."""
+"""A dict from an error in the MLIR of certain options to (operation, correct text, wrong text)."""
 
 
 def test_a_changed_word_in_a_module_is_detected(squares: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +228,7 @@ UNFUSED: dict[str, tuple[str, dict[str, Any], tuple[tuple[str, str], ...]]] = {
     "slices of which the largest counts": ("matmul_splitk", {}, (("addf %so_far, %part", "maximumf %so_far, %part"),)),
     "a chain's first product for its last": ("chain", {}, (("ins(%first, %arg2", "ins(%first, %arg1"),)),
 }
-"""Errors in MLIR after a sum: what is broken → (operation, options, pairs of right and wrong text)."""
+"""A dict from an error in MLIR after a sum to (operation, options, [(correct text, wrong text)])."""
 
 
 @pytest.mark.parametrize("broken", UNFUSED)

@@ -1,4 +1,4 @@
-"""A few cases, which use all operations and tunings of llvm-cpu and vmvx, compile and are right.
+"""A few cases that together use all operations and tunings of llvm-cpu and vmvx give correct results.
 
 A case that is known to fail need not compile. `doit check_all` tests many more cases."""
 
@@ -47,9 +47,9 @@ _LIKE_MATMUL = ("batch_matmul", "chain", "matmul_splitk", "matvec", "vecmat")
 def words_of(choice: tuple[object, ...], case: Case) -> Words:
     """Return the properties of a case ("words"), each of which must occur in at least one quick case.
 
-    The words are the choices that made the case, such as its type and layout; the type of its result; the family of its
-    tuning; and the tuning itself. `quick` uses each family with each operation, but each tuning with only one
-    operation."""
+    The words are: the choices that made the case, such as its operation, type and layout; the type of its result; the
+    family of its tuning; and the tuning itself. The function `quick` selects cases with each family for each operation,
+    but with each tuning for only one operation."""
     own = [*choice, case.operation.types.result]
     own[_TUNING] = case.tuning.family
     if choice[0] in _LIKE_MATMUL:

@@ -58,9 +58,9 @@ TUNED = {
         "tuning": "vector_distribute_64x64x32_2x2_promote_0_stages_3_MFMA_F32_16x16x16_BF16",
     },
 }
-"""Tuned cases that are no f32 matmul on a CPU: name of the golden file → words of a spec."""
+"""A dict from a golden file's name to words of a spec: tuned cases that are no f32 matmul on a CPU."""
 SIZES = {"matmul_splitk": 12, "scaled_matmul": 32}
-"""Operation → the size of all its dims, if the operation does not allow the size 4."""
+"""A dict from an operation that does not allow the size 4 to the size that all its dims get instead."""
 DEFAULTS = {cls: cls.make([SIZES.get(cls.name, 4)] * len(cls.dims)) for cls in OPERATIONS.values()}
 OPERATIONS_MODULES = {
     operation.shape_name: operation
@@ -76,7 +76,9 @@ OPERATIONS_MODULES = {
     ]
     if operation.illegal("llvm-cpu") is None
 }
-"""Name of the golden file → operation with its defaults, or with one other layout or option value."""
+"""A dict from a golden file's name to the operation whose emitted module the file contains.
+
+The operation has its default layout and options, or differs from them in one."""
 MODULES = [*DISPATCHES, *TUNED, *OPERATIONS_MODULES]
 ACTIONS = {
     "default": {"threads": 1},

@@ -1,4 +1,4 @@
-"""The picture in docs/layout.md equals the layers of import-linter, and each name on the page exists."""
+"""docs/layout.md shows the layers that import-linter checks, and each name on the page exists."""
 
 from __future__ import annotations
 

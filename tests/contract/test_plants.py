@@ -1,7 +1,8 @@
 """Verification detects errors that the tests plant in operations.
 
-The errors are planted in the numpy references of many variants of an operation, and in compiled modules of a few.
-Errors that any operation may have are planted in new operations too, without a change of this file."""
+The errors are planted in the numpy references of many variants of an operation, and in the compiled modules of a few
+variants. Errors that any operation may have are also planted in operations that are added later; this file need not
+change."""
 
 from __future__ import annotations
 
@@ -100,7 +101,7 @@ EDITS: dict[str, list[tuple[str, dict[str, Any], str, str]]] = {
     "transpose": [("not transposed", {}, "permutation = [1, 0]", "permutation = [0, 1]")],
     "elementwise": [("another factor", {"kind": "gelu"}, "0.70710678118654752", "0.70710")],
 }
-"""Errors in MLIR: operation → [(what is wrong, options and layout, right text, wrong text)]."""
+"""A dict from operation to [(error in its MLIR, options and layout, correct text, wrong text)]."""
 
 
 def edited(name: str) -> list[tuple[str, Operation, str]]:

@@ -1,6 +1,7 @@
-"""An operation or tuning imports `api.py` and files that begin with `_`, but no other of its kind.
+"""From its own folder, a file of an operation or tuning imports only `api.py` and files named `_*.py`.
 
-Therefore operations and tunings can be added or removed without changing other files. Mistakes in them are reported."""
+Therefore operations and tunings can be added or removed without changing other files. Mistakes in a new file are
+reported."""
 
 import ast
 import re

@@ -23,7 +23,9 @@ SOURCES = {
     },
     "PROTOCOLS": {"iree/command_lines.py": ("block_argv", *LINES), "iree/benchmark_output.py": None},
 }
-"""Version number → file → the definitions that the number stands for; None for the whole file."""
+"""A dict from the name of a version number to the source code that the number stands for.
+
+The code is a dict from a file to the names of definitions in it; None stands for the whole file."""
 MESSAGES = {
     "VERIFICATION": "raise VERIFICATION if a verdict can change, else `pytest --golden=update`",
     "PROTOCOLS": "raise the protocols' versions if a time can change, else `pytest --golden=update`",
@@ -69,7 +71,7 @@ def versions(read):
 
 
 def forgotten(found, known):
-    """Return a message for each number that stayed the same although its source code changed."""
+    """Return a message for each version number that stayed the same although its source code changed."""
     return [
         f"what {name} stands for has changed: {MESSAGES[name]}"
         for name in found

@@ -1,4 +1,4 @@
-"""Results of compiles, which `tests/support/compiled.py` keeps, are reused only for the same input."""
+"""`tests/support/compiled.py` reuses the result of an earlier compile only for the same input."""
 
 from __future__ import annotations
 

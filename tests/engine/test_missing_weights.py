@@ -1,4 +1,4 @@
-"""If a file of weights is missing, the error names it before the importer runs."""
+"""If a weight file of an ONNX model is missing, the error names it before the model is imported."""
 
 from pathlib import Path
 

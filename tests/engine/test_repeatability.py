@@ -1,4 +1,4 @@
-"""A result is reported if it depends on unwritten memory, or if it differs between equal calls."""
+"""A result is reported if it depends on memory that was never written, or differs between equal calls."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A site is compared with a reference. The key depends on everything that decides the comparison.
+"""The comparison of a site with a reference has a key, which depends on all that decides the outcome.
 
 Elements that the program never wrote are undefined. The comparison replaces them by zeros."""
 

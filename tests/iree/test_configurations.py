@@ -1,6 +1,7 @@
 """The configurations that the compiler applied, such as tile sizes, are read from its dumps.
 
-IREE 3.13.0 and 20241104 wrote the dumps in data/configurations. Fields that dispatchflow does not read are removed."""
+The dumps in data/configurations are from IREE 3.13.0 and 20241104, without the fields that dispatchflow does not read.
+"""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""The outputs of `perf annotate` and `objdump` are read. Equal code at two addresses compares equal."""
+"""The outputs of `perf annotate` and `objdump` are read.
+
+Two pieces of code are equal if only their addresses differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two modules have the same normal form if they differ only in numbering and locations."""
+"""Modules have equal normal forms if they differ only in locations and in names of values and aliases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The weights in parameter files are listed. Messages about missing weights get a hint."""
+"""The list of weights in parameter files is read.
+
+If IREE reports that a weight is missing or too small, the message gets a hint that says what to change."""
 
 import io
 import struct

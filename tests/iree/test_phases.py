@@ -1,4 +1,6 @@
-"""A phase of the compiler is found by name or number. The times of passes are read from its output."""
+"""A phase of the compiler is found by its name or number.
+
+The time that each pass took is read from the compiler's output."""
 
 from __future__ import annotations
 

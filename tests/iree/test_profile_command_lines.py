@@ -1,4 +1,4 @@
-"""The command lines that record a profile of a benchmark, and that export this profile.
+"""The commands that record and export the profile of a benchmark have the expected arguments.
 
 The benchmark tool's own warm-up is off, because the tool does not report how many calls its warm-up makes."""
 

@@ -1,7 +1,7 @@
-"""The text of the MLIR module that calls a measured module with cold inputs.
+"""The MLIR module that calls a measured module with cold inputs has the expected text.
 
-Each call passes other copies of the cold operands, so that the operands are not in a CPU cache. `iree/rotation.py`
-emits the module. These tests need no compiler."""
+Cold inputs are not in a CPU cache: each call passes other copies of these operands. `iree/rotation.py` emits the
+module. These tests need no compiler."""
 
 from __future__ import annotations
 

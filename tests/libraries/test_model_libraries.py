@@ -1,4 +1,4 @@
-"""onnxruntime's cases for ONNX models are planned beside IREE's. Their keys depend on file contents."""
+"""ONNX models become cases of onnxruntime too. The keys of these cases depend on the files' content."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ HERE = Installed("1.30", Digest("d"), "/somewhere")
 
 @pytest.fixture
 def plan_here(tmp_path, monkeypatch):
-    """Return `plan(**words)`, which plans one sweep.
+    """Return `plan(**words)`, which plans one sweep with the variables `words`.
 
     `plan` returns (names of the cases, reasons of the skips). A skip is a combination that is impossible."""
     monkeypatch.chdir(tmp_path)

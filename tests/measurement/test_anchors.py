@@ -1,4 +1,6 @@
-"""The times of the anchors show how fast the machine is, and where a case's next median may be."""
+"""The times of the anchors give the machine's speed, and an interval for a case's next median.
+
+The next median is that of the next session."""
 
 import csv
 import json
@@ -159,10 +161,10 @@ DIVIDING = Sensitivity(1.0, 1e-6, 0.01, 200.0)
 def covered(felt_by, machines=20, sessions=18, cases=5):
     """Simulate sessions, and return how often a case's interval contains its median in the next session.
 
-    The result is two dicts with the keys "plain" (an interval for the time itself) and "anchored" (an interval for the
-    time after a correction by the anchors). The first dict has the fractions of intervals that contain the next median.
-    The second dict has the numbers of intervals. `felt_by` estimates how strongly each case follows the machine's
-    speed."""
+    There are two kinds of intervals: "plain" for the measured time, and "anchored" for the time after a correction by
+    the anchors. The result is two dicts whose keys are these kinds. The values of the first dict are the fractions of
+    intervals that contain the next median, and those of the second dict are the numbers of intervals. `felt_by`
+    estimates how strongly each case follows the machine's speed."""
     held = {"plain": [], "anchored": []}
     for seed in range(machines):
         rng, history, earlier, before = np.random.default_rng(seed), History(), [], {}

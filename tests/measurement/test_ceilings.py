@@ -1,4 +1,6 @@
-"""The highest rates of a machine are measured once, recorded, and looked up by element type."""
+"""A machine's highest flop/s and bytes/s are measured once, recorded, and looked up for each case.
+
+The flop/s depend on the element type."""
 
 import json
 from dataclasses import replace
@@ -15,7 +17,7 @@ from dispatchflow.project.workspace import Workspace
 
 @pytest.fixture(autouse=True)
 def unknown(tmp_path, monkeypatch):
-    """Use an empty cache folder, as on a machine whose highest rates were never measured."""
+    """Use an empty cache folder, as on a machine whose highest flop/s and bytes/s were never measured."""
     monkeypatch.setenv("DISPATCHFLOW_CACHE", str(tmp_path / "cache"))
 
 

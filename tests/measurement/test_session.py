@@ -1,4 +1,6 @@
-"""A session measures its cases together in rounds, with anchors, pauses and repeated blocks."""
+"""A session measures its cases and the anchors in rounds, with one block of each in every round.
+
+A block is one benchmark process. Rounds are spread over time by pauses. Blocks that waited for a CPU are repeated."""
 
 from collections import Counter
 from types import SimpleNamespace
@@ -24,8 +26,8 @@ BLOCKS = PROTOCOLS["std"].blocks
 def taken(monkeypatch):
     """Replace `run_block`, which measures one block, by a function that measures nothing.
 
-    The function adds the label of its trial to the returned list. A trial is the measurement that a block belongs to.
-    """
+    A trial is one measurement, which consists of blocks. Each call of the function adds the label of the block's trial
+    to the returned list."""
     labels = []
 
     def run_block(bench, toolchain, trial):
@@ -46,7 +48,8 @@ def session(tmp_path):
 def trials(session, shapes, protocol="std"):
     """Add trials (measurements of cases) to the session, and return them.
 
-    `shapes` says how many trials each shape gets. Trials of different shapes are added in turn."""
+    `shapes` is a dict from a shape to its number of trials. The first trial of each shape is added, then the second
+    trial of each shape, and so on."""
     names = sorted((number, shape) for shape, count in shapes.items() for number in range(count))
     return [
         session.add(

@@ -1,6 +1,7 @@
-"""The module of an extracted site becomes a sweep of a spec, with the module's inputs and files.
+"""An extracted module becomes a sweep of a spec, with the module's file, inputs and expected results.
 
-A bundle, which is a folder of extracted sites, has a spec with these sweeps, and a script."""
+A module is extracted for a site of a program. The folder with the extracted modules is called a bundle. It contains
+this spec, and a script."""
 
 import struct
 import subprocess

@@ -1,6 +1,6 @@
 """The sites of a program are found in the code that was verified.
 
-Each site has the operations of the user's program that it computes."""
+Each site is listed with the operations of the user's program that this site computes."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The operations that the user wrote are found for each site, by their locations or by data flow."""
+"""The user's operations that a site computes are found by their locations or by data flow."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def node(kind, *uses, given=(), parent=1, results=1, symbol=None, name=None):
 
 
 def module(*nodes):
-    """Return the nodes of a module. Its function `main` contains `nodes`, whose numbers begin with 2."""
+    """Return a module's nodes: number 0 is the module, 1 is its function `main`, and `nodes` begin at 2."""
     return (
         Node("builtin.module", None, None, False, 0, (), ()),
         Node("func.func", 0, "main", False, 0, (), ()),
@@ -31,7 +31,7 @@ def moving(*origins):
 
 
 def stored(*origins):
-    """Return a dispatch's body that only loads and stores, as IREE 3.13 forms for a padded convolution."""
+    """Return a dispatch's body that only loads and stores; IREE 3.13 forms one for a padded convolution."""
     around = "iree_tensor_ext.dispatch.tensor.load", "iree_tensor_ext.dispatch.tensor.store", "flow.return"
     return tuple(Computation(kind, origins, tensor="load" in kind) for kind in around)
 
@@ -41,7 +41,7 @@ def launch(number, at_load=False, function="main$async"):
 
 
 def program(source, flow, *bodies, launches=None):
-    """Return the program with the operations `flow`; `bodies` are the bodies of its dispatches, in order."""
+    """Return a program. `source` is the user's module; `flow` has its dispatches, with `bodies` in order."""
     places = [number for number, each in enumerate(flow) if each.kind == "flow.dispatch.workgroups"]
     formed = [Dispatch(place, body, (), ()) for place, body in zip(places, bodies, strict=True)]
     host = launches or [launch(number) for number in range(len(formed))]

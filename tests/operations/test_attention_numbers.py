@@ -1,4 +1,4 @@
-"""Verification reports attention that loses digits of some elements or is wrong for some numbers."""
+"""Verification reports attention that rounds some operands, or that is wrong only for some numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Attention with wrong sums, masks or causal boundaries is reported at real sizes; right kernels pass."""
+"""At real sizes, verification reports attention with wrong sums, masks or causal boundaries.
+
+Correct kernels pass."""
 
 from __future__ import annotations
 
@@ -173,7 +175,7 @@ def test_masks_that_the_last_query_ignores_or_misreads_are_reported(types: str, 
 
 
 def passes(judge: Judge) -> None:
-    """Assert that verification passes the results of two right attention kernels.
+    """Assert that verification passes the results of two correct attention kernels.
 
     One kernel works tile by tile. The other kernel divides the softmax weights by their sum before it multiplies the
     values."""

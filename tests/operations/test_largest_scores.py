@@ -1,6 +1,6 @@
-"""Attention kernels are reported if the maximum that they subtract leaves out the largest score.
+"""Verification reports attention that computes the maximum without the largest score.
 
-Kernels are also reported if they compute wrong exponentials of very low scores, such as those of masked keys."""
+It also reports attention and softmax with wrong exponentials of very low numbers, such as the scores of masked keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = [
 
 
 def attention(operation: Operation, operands: Any, seen: Any, low: Any = None) -> Any:
-    """Compute attention in f32. The maximum that is subtracted covers only the keys `seen`.
+    """Compute attention in f32. The maximum over only the keys `seen` is subtracted from the scores.
 
     If `low` is given, it replaces the exponential of every finite number below -10,000."""
     q, k, v, *mask = operands

@@ -1,4 +1,4 @@
-"""Kernels that sum integers in too few bits are reported, even if only the largest sums overflow."""
+"""Verification reports kernels that sum integers in too few bits, even if only large sums are wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dispatchflow.verification.reference import expected
 
 
 def in_f32(a: Any, b: Any) -> Any:
-    """Return the product of two matrices of integers. Its sums are computed in f32."""
+    """Return the product of two matrices of integers, with sums that are computed in f32."""
     terms = (a[:, :, None] * b[None]).astype(np.float32)
     return np.cumsum(terms, axis=1, dtype=np.float32)[:, -1].astype(np.int64)
 

@@ -1,4 +1,6 @@
-"""A norm with wrong sums, divisors or epsilons is reported at real sizes; right kernels pass."""
+"""At real sizes, verification reports a norm with wrong sums, divisors or epsilons.
+
+Correct kernels pass."""
 
 from __future__ import annotations
 
@@ -212,7 +214,7 @@ def merged(a: Moments, b: Moments) -> Moments:
 def updated(x: Any, lanes: int) -> list[Moments]:
     """Return the `Moments` of each of `lanes` interleaved parts of a row, by Welford's method.
 
-    They are updated after each element, in f32."""
+    Each element of a part updates the moments of this part, in f32."""
     mean, squares = np.zeros((2, len(x), lanes), np.float32)
     for i, each in enumerate(x.reshape(len(x), -1, lanes).swapaxes(0, 1)):
         d = each - mean

@@ -1,4 +1,4 @@
-"""Names, exactness, error bounds and references of each operation are checked, with numpy only."""
+"""The names, types, error bounds and reference results of each operation are checked, with numpy only."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Kernels are reported if they round operands or sums to a type that is too narrow.
+"""Verification reports kernels that round operands or sums to a type that is too narrow.
 
-This holds for short and long sums. A kernel that only adds the terms in another order is not reported."""
+Sums of few and of many terms are tested. A kernel that only adds the terms in another order is not reported."""
 
 from __future__ import annotations
 
@@ -210,9 +210,9 @@ def test_digits_that_are_lost_at_some_places_of_a_sum_are_found(
 
 
 def pieces(x: Any, dtype: Any, count: int) -> list[Any]:
-    """Split each element of `x` into `count` numbers of type `dtype` with almost the same sum.
+    """Return `count` arrays with numbers of type `dtype`; the sum of the arrays is almost `x`.
 
-    The largest number comes first."""
+    The first array has the largest numbers."""
     found: list[Any] = []
     for _ in range(count):
         found.append((x - sum(found)).astype(dtype).astype(np.float64))

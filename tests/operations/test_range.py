@@ -1,4 +1,6 @@
-"""Kernels that are right only for small numbers are reported, such as those with too short integers."""
+"""Verification reports kernels that are right only for small numbers.
+
+An example is a kernel whose integers are too short."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def repeated(terms: Any, begin: int, size: int) -> Any:
 
 
 def passed(judge: Judge, size: int) -> int:
-    """Replace a tile at each of `PLACES` places in turn; return how many of these errors are not reported.
+    """Return how many of `PLACES` errors are not reported; each error is a replaced tile at another place.
 
     A replaced tile is a copy of the tile before it. It has `size` terms."""
     x, *vectors = judge.operands

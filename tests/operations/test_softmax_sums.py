@@ -1,4 +1,6 @@
-"""A softmax with wrong sums, tiles, inverses or maxima is reported at real sizes; right kernels pass."""
+"""At real sizes, verification reports a softmax with wrong sums, inverses of sums or maxima.
+
+Correct kernels pass."""
 
 from __future__ import annotations
 
@@ -68,7 +70,7 @@ It returns True if the tile does not rescale the sum of the earlier tiles, which
 
 
 def online(x: Any, tile: int = 37, skipped: Skipped = lambda index, growth: False, kept: float = 0.0) -> Any:
-    """Compute a softmax tile by tile with `exp2`, relative to the largest element so far.
+    """Compute a softmax tile by tile with `exp2`. From each element, subtract the maximum so far.
 
     If a tile raises the maximum by more than `kept`, the maximum is updated and the sum of the earlier tiles is
     rescaled. A tile for which `skipped` returns True does not rescale the sum, which is an error."""

@@ -1,4 +1,4 @@
-"""A quantized sum that is computed in too few bits is reported, even with only one row or image."""
+"""Verification reports quantized sums in too few bits, even if the operand is only one row or image."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ SWEEPS = {
     ),
     "a sweep of 1,000,000,000 cases": 'm = "1:1000"\nn = "1:1000"\nk = "1:1000"',
 }
-"""The errors that docs/specs.md shows without a command, each with a sweep that causes it.
+"""A dict from the first line of an error to a sweep that causes this error.
 
-The key is the first line of the error."""
+It has the errors that docs/specs.md shows without a command."""
 
 
 @pytest.mark.parametrize(("command", "shown"), SAMPLES, ids=[shown.split("\n")[0] for _, shown in SAMPLES])

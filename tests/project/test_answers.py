@@ -1,4 +1,4 @@
-"""`Replay` keeps the output of a command line until something that the output depends on changes."""
+"""`Replay` keeps the output of a command line, and repeats it as long as all inputs are unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`build/CASE/` and `doit explain` agree with the summary, even if a case returns to an earlier state."""
+"""After each run, `build/CASE/` and `doit explain` show the state that this run found.
+
+This holds even if a case returns to an earlier state."""
 
 from __future__ import annotations
 

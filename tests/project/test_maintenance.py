@@ -21,7 +21,9 @@ LOOKING = ("store", "plan", f"explain profile:{NAME}", "list -s profile:*", "rep
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Return a project with measured cases. Its store also has the kernels that calibrate the machine."""
+    """Return a project with measured cases.
+
+    Its store also has the kernels that measure the machine's highest flop/s and bytes/s."""
     folder = tmp_path_factory.mktemp("calibrated")
     project = Project.make(folder / "project", SMALL)
     outcome = project.doit("protocol=fast", "profile:matmul_*", DISPATCHFLOW_CACHE=str(folder / "cache"))

@@ -1,6 +1,6 @@
 """The results of a case's sites are compared with those of the same sites on another target.
 
-The default target is llvm-cpu. For a case on llvm-cpu it is vmvx."""
+By default, the other target is llvm-cpu, or vmvx if the case is on llvm-cpu itself."""
 
 from __future__ import annotations
 

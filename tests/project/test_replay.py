@@ -27,10 +27,9 @@ PYTHON = "lib/python3.9/site-packages"
 
 
 class Idle:
-    """A project with nothing to do, and the words of a command line.
+    """A project in which a certain command line finds nothing to do.
 
-    `settle` writes `TOLD` into the stored output of this command line, so that a test recognizes a replay of the
-    output."""
+    After `settle`, this command line replays its stored output, which then contains the text `TOLD`."""
 
     def __init__(self, project: Project, *words: str) -> None:
         self.project, self.words = project, words
@@ -41,7 +40,7 @@ class Idle:
         return TOLD in outcome.out
 
     def settle(self) -> None:
-        """Repeat the command line until it replays its stored output."""
+        """Run the command line until it replays its stored output, into which this method writes `TOLD`."""
         for _ in range(6):
             if self.told():
                 return
@@ -107,7 +106,7 @@ def _before(tools: Path) -> None:
 
 
 def _newer(lib: Path) -> None:
-    """Add the link `python3.10` to `python3.9` in `lib`; the tools then have a second path."""
+    """Add a link `python3.10` to `python3.9` in the folder `lib`, so that two paths lead to the tools."""
     (lib / "python3.10").symlink_to("python3.9")
 
 

@@ -1,4 +1,4 @@
-"""Rows as text, Markdown, CSV and JSON lines, and how one value is written."""
+"""Rows, and the single values in them, are written as text, Markdown, CSV and JSON lines."""
 
 import csv
 import datetime

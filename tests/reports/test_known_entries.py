@@ -1,6 +1,7 @@
 """An entry of a list of known failures has a pattern for the failure's message, and a reason.
 
-The numbers of the message are left out of the reason."""
+The reason is the message without its numbers and values. The pattern also matches the same message with other numbers.
+"""
 
 import re
 import tomllib

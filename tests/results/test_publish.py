@@ -1,4 +1,4 @@
-"""All recorded rows are written to Parquet files. A file that has been changed since is reported."""
+"""All recorded rows are written to Parquet files. A file that was changed afterwards is reported."""
 
 import random
 from types import SimpleNamespace

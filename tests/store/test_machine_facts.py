@@ -1,4 +1,4 @@
-"""A machine's facts, such as its highest rates, are kept for all projects of a user.
+"""A machine's facts, such as its highest measured flop/s, are kept for all projects of a user.
 
 Nothing fails if these facts are missing."""
 
@@ -160,7 +160,7 @@ def test_the_directory_is_the_user_s_unless_a_variable_names_another(monkeypatch
 class Project:
     """A stand-in for a project: its store, the user's cache and a toolchain.
 
-    A compiled module is a text that begins with `code`, so two values of `code` stand for two compilers."""
+    `code` stands for the compiler: each module that the toolchain compiles is a text that begins with `code`."""
 
     def __init__(self, root, known, code, run):
         self.store, self.known, self.code, self.run, self.compiled = Store(root), known, code, run, 0

@@ -15,12 +15,14 @@ from pathlib import Path
 
 SERVER = Path(__file__).with_name("doit_server.py")
 OWN = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-"""The server's environment. It is the environment of the pytest worker before any test changes it."""
+"""The environment of this worker's server. It is that of the pytest worker before any test changes it."""
 READ_LATE = ("DISPATCHFLOW_", "PYTEST_")
 
 
 class Forked:
-    """A forked `doit` with the members of `subprocess.Popen` that `tools.finished` uses."""
+    """A `doit` process that was forked from the server.
+
+    It has the members of `subprocess.Popen` that `tools.finished` uses."""
 
     def __init__(self, out: int, err: int, answer: int) -> None:
         self._streams, self._answer = {out: b"", err: b"", answer: b""}, answer
@@ -29,7 +31,7 @@ class Forked:
 
     @property
     def pid(self) -> int:
-        """The process number. The first access waits for the server's answer, which comes at once."""
+        """The process number. The first access waits until the server has sent this number."""
         while b"\n" not in self._streams[self._answer]:
             self._streams[self._answer] += os.read(self._answer, 64)
         return int(self._streams[self._answer].split()[0])
@@ -62,10 +64,11 @@ def _text(said: bytes) -> str:
 
 
 def forked(words: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> Forked | None:
-    """Start `doit WORDS` as a fork of the server; return None if a fork is not possible.
+    """Start `doit WORDS` as a fork of this worker's server; return None if a fork is not possible.
 
-    A fork is possible if `variables` differs from the server's environment only in variables of dispatchflow and of
-    pytest. The server may already have read any other variable."""
+    The server has already imported `doit`. A fork is possible if `variables`, the environment for the command, differs
+    from the server's environment only in variables of dispatchflow and of pytest. The server may already have read any
+    other variable."""
     changed = {name for name in OWN.keys() | variables.keys() if OWN.get(name) != variables.get(name)}
     if not all(name.startswith(READ_LATE) for name in changed):
         return None
@@ -80,10 +83,12 @@ def forked(words: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> For
 
 @cache
 def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """Start this worker's server; return the socket for requests, and the server's process.
+    """Start this pytest worker's server, which is forked for each `doit` command.
 
-    The server ends when this process ends. Its standard output and error are pipes. Python chooses how to buffer these
-    streams when it starts, and the forked processes, whose outputs are pipes too, keep the server's choice."""
+    Return the socket for requests, and the server's process. The server ends when this process ends.
+
+    The server's standard output and error are pipes, like those of the forked processes. When Python starts, it chooses
+    how to buffer these streams, and the forked processes keep the server's choice."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         process = subprocess.Popen(

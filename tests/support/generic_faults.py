@@ -20,8 +20,8 @@ from dispatchflow.operations import Operation
 class Plant:
     """An error that can be planted in an operation's operands or in its MLIR body.
 
-    `operands` takes right operands and returns operands with the error. `body` takes the text of a right MLIR body and
-    returns the text with the error. `name` is `kind` with the operand and the axis."""
+    `operands` takes correct operands and returns them with the error. `body` takes the text of a correct MLIR body and
+    returns the text with the error. `kind` describes the error, and `name` also says where it is."""
 
     kind: str
     name: str

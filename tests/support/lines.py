@@ -15,10 +15,10 @@ from dispatchflow.operations._range import powers, spans
 
 
 def unscaled(operation: Operation, operands: Sequence[Any]) -> list[Any]:
-    """Return operands of the recipe `exact`, with each line divided by the power of two that scaled it.
+    """Return operands of the verification recipe `exact` without the powers of two that scaled them.
 
-    A line is, for example, a row of a matrix. Floats are returned in float64, and integers in int64. Integers are never
-    scaled."""
+    This recipe multiplies each line of an operand, such as a row of a matrix, by a power of two. Floats are returned in
+    float64, and integers in int64. Integers are never scaled."""
     found = []
     for operand, span, values in zip(operation.operands(), spans(operation), operands, strict=True):
         if not operand.type.element.is_float:

@@ -1,4 +1,4 @@
-"""Encode ONNX files as bytes without the package `onnx`."""
+"""Make the bytes of ONNX files; the package `onnx` is not needed."""
 
 
 def field(number, content):

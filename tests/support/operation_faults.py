@@ -1,8 +1,8 @@
 """Wrong results of operations, which tests plant to check that verification detects them.
 
-`PLANTED` maps the name of an operation to its possible errors, and the name of each error to a function. The function
-takes the operation and its operands, and returns the wrong result. It returns None if the operation cannot have this
-error with its options."""
+`PLANTED` is a dict from the name of an operation to a dict of its possible errors, from the name of an error to a
+function. The function takes the operation and its operands, and returns the wrong result. If the operation cannot have
+the error with its options, the function returns None."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def without_group(result: Any, operation: Operation) -> Any:
 
 
 def shuffled(image: Any, axis: int, groups: int) -> Any:
-    """Return the image with reordered channels: first those with i % `groups` = 0, then 1, and so on.
+    """Return an image with reordered channels: first all channels i with i % `groups` = 0, then with 1, …
 
-    A convolution of this image puts channel i into the group i % `groups`. This is wrong, because the channels of a
-    group must be successive."""
+    A grouped convolution of this image puts channel i into the group i % `groups`. This is wrong, because the channels
+    of a group must be successive."""
     order = np.arange(image.shape[axis]).reshape(-1, groups).T.ravel()
     return np.take(image, order, axis)
 
@@ -71,9 +71,9 @@ def unfused(operation: Operation, operands: list[Any]) -> Any:
 
 
 def along_the_other_axis(operation: Operation, operands: list[Any]) -> Any:
-    """Return the operation's sums plus the epilogue's bias or scale, which is added along a wrong axis.
+    """Return the operation's sums with the epilogue's bias or scale wrongly added along another axis.
 
-    Returns None if the epilogue has neither a bias nor a scale."""
+    Even a scale is added. Returns None if the epilogue has neither a bias nor a scale."""
     if operation.epilogue == "residual" or not operation.parameters():
         return None
     total, axis = unfused(operation, operands), operation.channel_axis

@@ -1,6 +1,7 @@
-"""Check whether verification reports a wrong kernel with the inputs of an operation's recipes.
+"""Check whether verification notices that a kernel is wrong.
 
-A kernel is a Python function that computes the operation on numpy arrays. A recipe is a way to make inputs."""
+A kernel is a Python function that computes the operation on numpy arrays. It gets the inputs of each of the operation's
+recipes (ways to make inputs)."""
 
 from __future__ import annotations
 
@@ -37,6 +38,6 @@ def is_reported(operation: Operation, kernel: Kernel) -> bool:
 
 
 def in_wrapping_pairs(products: Any) -> Any:
-    """Sum over the last axis, but add each two neighbors in i16, in which their sum may wrap."""
+    """Sum over the last axis; first, each pair of neighbors is added in i16, in which the sum may wrap."""
     pairs = np.add.reduceat(products, np.arange(0, products.shape[-1], 2), axis=-1)
     return pairs.astype(np.int16).astype(np.int64).sum(axis=-1)

@@ -17,13 +17,13 @@ DEFAULT = TUNINGS["default"].expand({})[0]
 # product, are tested in tests/tools/test_devices.py.
 RUN_HERE = {name: TARGETS[name] for name in ("llvm-cpu", "vmvx")}
 RIGHT_ON_LAVAPIPE = ("f32", "i32", "i64")
-"""The types for which lavapipe, a Vulkan driver on the CPU, gives right results.
+"""The types for which lavapipe, a Vulkan driver on the CPU, gives right results with few exceptions.
 
 docs/targets.md lists the exceptions."""
 SHAPES = ((40, 24, 56), (1, 24, 40))
-"""Two shapes for most operations: one whose sizes are multiples of no tile, and one with a dim of 1.
+"""Two shapes for most operations: in one, no size is a multiple of a tile size; one has a dim of 1.
 
-If an operation has more dims, it uses the sizes of the shape again, from the first one."""
+If an operation has more dims than a shape has sizes, the sizes are repeated from the first one."""
 SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "conv2d": ((2, 11, 9, 6, 10, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
     "quantized_conv2d": ((2, 11, 9, 5, 6, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
@@ -67,10 +67,10 @@ def operation_of(
 
 
 def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
-    """Yield tuples with a value for each option: first the tuple of all defaults.
+    """Yield tuples of option values, one value for each option: first the tuple of all defaults.
 
-    In each later tuple, one option has another value. There is one such tuple for each other value of each option. If
-    an option's values are a range of numbers, only the second number is used."""
+    In each later tuple, exactly one option differs from its default. Each value of each option is in one of the tuples.
+    But if an option's values are a range of numbers, only the second number is used."""
     yield (defaults := tuple(option.default for option in cls.options.values()))
     for i, option in enumerate(cls.options.values()):
         for value in option.values[1:2] if isinstance(option.values, range) else option.values[1:]:
@@ -83,9 +83,9 @@ def everything(
     """Yield (choices, case) for the combinations of operations, types, layouts, options and tunings.
 
     The choices are the operation, type, layout, option values, tuning, target and shape of the case. With default
-    option values, all layouts are combined with all tunings. Cases with another option value have the default layout
-    and the default tuning. For an operation's first type, there are also cases in which the layout or the tuning, but
-    not both, differs from the default too.
+    option values, all layouts are combined with all tunings. If an option differs from its default, the layout and the
+    tuning are the default ones. For an operation's first type, there are also cases in which an option and one of these
+    two differ.
 
     Args:
         targets: the targets of the cases.

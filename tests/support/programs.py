@@ -1,4 +1,4 @@
-"""Run programs for tests of processes, in a directory with an odd name.
+"""Run scripts for the shell or Python in a directory with an odd name, to test how processes are run.
 
 Test files import this pytest plugin as an ordinary module too, and pytest would warn about that. The word
 PYTEST_DONT_REWRITE in this docstring turns the warning off."""

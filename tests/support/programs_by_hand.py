@@ -1,4 +1,4 @@
-"""Make `Program` objects from lists of sites, and the profiles that a runtime would record of them."""
+"""Make `Program` objects from lists of exports, and profiles that a runtime would record of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dispatchflow.models.site import Program, Site
 def program(*buffers: Sequence[str], at_load: Sequence[str] = ()) -> Program:
     """Return a program whose command buffers launch the given exports.
 
-    Each of `buffers` lists the exports that one command buffer launches. Each launch is a site. Sites are numbered from
-    1 through all buffers. The exports in `at_load` are launched by initializers, in one more command buffer after the
-    others."""
+    Each of `buffers` lists the exports that one command buffer launches. Each launch is a site. The sites of all
+    buffers are numbered together, from 1. The exports in `at_load` are launched by initializers, in one more command
+    buffer after the others."""
     sites: list[Site] = []
     for buffer, (exports, early) in enumerate([*((each, False) for each in buffers), (at_load, True)]):
         for command, export in enumerate(exports):
@@ -24,7 +24,7 @@ def program(*buffers: Sequence[str], at_load: Sequence[str] = ()) -> Program:
 class Recorder:
     """Collects the events that a runtime would record if command buffers ran one after another.
 
-    Each launch takes 10 ns, and begins 1 ns after the launch before it."""
+    Each launch takes 10 ns. In a buffer, each launch begins 1 ns after the previous one has ended."""
 
     def __init__(self) -> None:
         self.now = 1000
@@ -34,7 +34,7 @@ class Recorder:
     def execute(self, number: int, exports: Iterable[str], *, commands: bool = True) -> None:
         """Record one submission of the command buffer `number`, which launches `exports` in this order.
 
-        If `commands` is false, the launches have no index of their command in the buffer."""
+        If `commands` is false, the recorded launches do not say which of the buffer's commands they are."""
         submission = len(self.operations) + 1
         submitted, start = self.now, self.now + 3
         self.now = start

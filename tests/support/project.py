@@ -74,8 +74,8 @@ class Project:
     def doit(self, *words: str, **variables: str) -> Outcome:
         """Run `doit WORDS` to its end, and check that it prints no traceback.
 
-        If possible, the process is a fork of a server that has already imported `doit`, which is faster. `variables`
-        are added to the environment."""
+        If possible, the process is forked from a helper process of the tests that has already imported `doit`, which is
+        faster. `variables` are added to the environment."""
         return finished(forked(words, self.root, environment(variables)) or self.start(*words, **variables))
 
     @property
@@ -93,9 +93,10 @@ class Project:
                 database.execute(statement, values)
 
     def counts(self) -> dict[str, int]:
-        """Return how many actions of each stage the project's records contain, including calibrations.
+        """Return the number of actions of each stage that the project's records contain.
 
-        For the stage `profile`, this is the number of measurements that have ended."""
+        This includes the actions that measure the machine's peak rates (calibrations). For the stage `profile`, it is
+        the number of measurements that have ended."""
         found = dict(self.query("select stage, count(*) from record group by stage"))
         measured = self.query("select count(*) from measurement where status <> 'open'")[0][0]
         return {stage: found.get(stage, 0) for stage in ("emit", "compile", "verify")} | {"profile": measured}
@@ -116,10 +117,10 @@ class Project:
         return {path.name for path in (self.store / "results").iterdir()}
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """Return, by path, the size in bytes and the modification time in ns of each file of dispatchflow.
+        """Return a dict from the path of each file that dispatchflow made to (bytes, modification time in ns).
 
-        Paths are relative to the project. Three kinds of files are left out: those of SQLite, locks, and the kept
-        output that an idle run prints again."""
+        Paths are relative to the project. Three kinds of files are left out: SQLite's files, locks, and output that is
+        kept to be printed again by a run with nothing to do."""
         made = [*self.store.rglob("*"), *(self.root / "build").rglob("*")]
         kept = (path for path in made if not path.is_dir() and not path.name.startswith("records.sqlite"))
         return {
@@ -129,9 +130,10 @@ class Project:
         }
 
     def damaged(self) -> list[str]:
-        """Return the names of the damaged objects (files of the store, named by the digest of their content).
+        """Return the names of the damaged objects in the store.
 
-        An object is damaged if its name is not the digest of its content."""
+        An object is a file whose name is the digest of its content. If the name is another one, the object is damaged.
+        """
         objects = [path for path in (self.store / "objects").rglob("*") if path.is_file()]
         return [path.name for path in objects if path.parent.name + path.name != digest_file(path)]
 
@@ -154,7 +156,8 @@ def recorded(project: Project) -> set[tuple[object, ...]]:
 def assert_whole(project: Project) -> None:
     """Assert that the store is consistent, which it must be even after any process was killed.
 
-    The database is intact, no object is damaged, and every object that a record names exists."""
+    It is consistent if the database is intact, no object (a file in the store) is damaged, and every object that a
+    record names exists."""
     assert project.query("pragma integrity_check") == [("ok",)]
     assert project.damaged() == []
     named = project.query("select distinct digest from output join record using (key)")
@@ -174,7 +177,7 @@ def assert_each_row_once(project: Project) -> None:
 def assert_the_next_run_goes_on(project: Project, done: set[tuple[object, ...]]) -> None:
     """Assert that a new run finishes all cases, and that the records still contain everything in `done`.
 
-    `done` is what `recorded` returned before this run."""
+    `done` is a result of the function `recorded`: what the records contained before the new run."""
     outcome = project.doit("-n", "2", "protocol=fast")
     assert outcome.code == 0, str(outcome)
     assert " failed" not in outcome.out.splitlines()[-1]

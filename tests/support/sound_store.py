@@ -1,4 +1,4 @@
-"""Assert that no object of a store is damaged, and that every object that a record names exists."""
+"""Assert that no object (a file in the store) is damaged, and that objects named in records exist."""
 
 from __future__ import annotations
 

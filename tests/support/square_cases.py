@@ -55,9 +55,9 @@ SIGNATURES = [
 
 @pytest.fixture(scope="session")
 def compiled_squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a store of compiled cases, one for each quick element of `SIGNATURES`.
+    """Return a folder with a store of compiled cases, which are not verified.
 
-    An element is an operation and a type; it is quick if it is not marked as slow. The cases are not verified."""
+    There is one case for each operation and type in `SIGNATURES` that is not marked as slow."""
 
     def make(folder: Path) -> None:
         folder.mkdir(exist_ok=True)

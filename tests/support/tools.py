@@ -34,9 +34,9 @@ class Outcome:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of this process with `variables` added, and without its store variable.
+    """Return the environment of this process, without DISPATCHFLOW_STORE and with `variables` added.
 
-    DISPATCHFLOW_STORE, which names a store, is not inherited, so that each test uses the store of its own project."""
+    DISPATCHFLOW_STORE names a store. It is left out so that each test uses the store of its own project."""
     kept = {name: value for name, value in os.environ.items() if name != "DISPATCHFLOW_STORE"}
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **variables}
 
@@ -102,8 +102,8 @@ def _package(name: str) -> Path:
 def toolchain(folder: Path, **scripts: str) -> str:
     """Make a toolchain in `folder`: links to the installed tools, and shell scripts instead of some tools.
 
-    Returns the PYTHONPATH that selects this toolchain. The keyword names the tool: `iree_run_module="…"` replaces
-    `iree-run-module` by a script with this text. In the script, `$real` is the path of the real tool."""
+    Returns the PYTHONPATH that selects this toolchain. `scripts` has a script for each tool that it replaces: with
+    `iree_run_module="…"`, this text replaces `iree-run-module`. In a script, `$real` is the path of the real tool."""
     for real, within in ((compiler_folder(), "iree/compiler/_mlir_libs"), (runtime_folder(), "iree/_runtime_libs")):
         linked = folder / within
         linked.mkdir(parents=True)

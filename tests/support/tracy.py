@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import zstandard
 
 Zone = tuple[int, int, int, int, Sequence["Zone"]]
-"""A zone as (location, extra, begin in ns, end in ns, the zones inside this one).
+"""A zone, a named part of a program with its times: (location, extra, begin, end, inner zones).
 
-`extra` is the index of additional data, such as a name of the zone's own; 0 means that there are none."""
+`location` is the number of a source location. `extra` is the index of additional data, such as another name; 0 means
+that there are no such data. `begin` and `end` are in ns."""
 
 BLOCK = 64 << 10
 
@@ -55,7 +56,8 @@ def timeline(zones: Sequence[Zone]) -> bytes:
 def content(threads: Sequence[Sequence[Zone]], version: tuple[int, int, int] = (0, 11, 2)) -> bytes:
     """Return the uncompressed content of a trace file that has the given zones for each thread.
 
-    The locations to which zones can refer are the static ones `outer` and `inner`, and a dynamic one, `made`."""
+    The file has three source locations for the zones: the static ones `outer` and `inner`, and a dynamic one, `made`.
+    """
     strings = ["outer", "inner", "net.mlir", "made", "own name"]
     count = sum(_count(zone) for zones in threads for zone in zones)
     parts = [

@@ -59,11 +59,11 @@ def by_name(name: str) -> list[Operation]:
 
 
 def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
-    """Return the words of all verdicts, such as `different`, on a kernel's results.
+    """Return the words of the verdicts, such as `different`, that the results of a kernel get.
 
-    The function `result` is the kernel, usually with a certain error. It is called with the inputs of each recipe (a
-    way to make inputs), in float64 or int64. If the operation cannot have the error, `result` returns None, and the set
-    of verdicts is empty."""
+    The function `result` is the kernel, usually with a planted error. It is called with the inputs of each recipe (a
+    way to make inputs), as float64 or int64 arrays. If the operation cannot have the error, `result` returns None, and
+    the set of verdicts is empty."""
     return set(_words(operation, result))
 
 
@@ -83,7 +83,8 @@ def is_told(operation: Operation, result: Callable[[list[Any]], Any | None]) -> 
 def judged_by(operation: Operation, recipe: str) -> tuple[list[Any], Callable[[Any], Verdict]]:
     """Return the operands that a recipe makes, and a function that judges a result for these operands.
 
-    The operands are in float64 or int64. Both are cached, because tests plant many errors in the same operation."""
+    A recipe is a way to make inputs. The operands are float64 or int64 arrays. The returned tuple is cached, because
+    tests plant many errors in the same operation."""
     operands = made(operation, recipe)
     if operation.compares_bits(recipe):
         judge = partial(compare_bits, expected=expected(operation, operands))

@@ -19,7 +19,7 @@ SOFTMAX, NORM, ATTENTION, REDUCTION, POOLING = (OPERATIONS[name] for name in NAM
 
 
 def positions(n: int) -> list[int]:
-    """Return some numbers below `n`: both ends, boundaries of vectors and tiles, and two random ones."""
+    """Return some indices below `n`: both ends, boundaries of vectors and tiles, and two random ones."""
     boundaries = {0, n - 1, n // 2, 7, 8, 63, 64, n - 64}
     return sorted(p for p in boundaries | set(np.random.default_rng(n).integers(0, n, 2).tolist()) if 0 <= p < n)
 
@@ -27,8 +27,8 @@ def positions(n: int) -> list[int]:
 def weights(n: int) -> Iterator[tuple[str, Any]]:
     """Yield (description, weights) for sums of `n` terms in which exactly one weight is wrong.
 
-    The other weights are 1. The wrong weight is at each of `positions(n)` in turn. If `n` is below 4096, every wrong
-    weight in `WEIGHTS` is used at each position. Otherwise, only one of them is used at each position."""
+    The other weights are 1. The wrong weight may be at any of `positions(n)`. If `n` is below 4096, each wrong weight
+    in `WEIGHTS` is used at each position. Otherwise, only one of them is used at each position."""
     for i, position in enumerate(positions(n)):
         for word, factor in WEIGHTS.items() if n < 4096 else [[*WEIGHTS.items()][i % 3]]:
             weight = np.ones(n)

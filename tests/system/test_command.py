@@ -1,4 +1,6 @@
-"""The command `dispatchflow`, and `doit` as the tests fork it, behave like an ordinary `doit`."""
+"""The command `dispatchflow`, and the forked `doit` of other tests, behave like an ordinary `doit`.
+
+Other tests fork `doit` from a process that has already imported it, which saves time."""
 
 from __future__ import annotations
 

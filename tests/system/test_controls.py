@@ -26,7 +26,7 @@ awk '/"real_time":/ { split($0, part, ": "); printf "%s: %.9e,\\n", part[1], par
      /"iterations":/ { split($0, part, ": "); printf "%s: %d,\\n", part[1], part[2] / 4; next } { print }' out"""
 """A script that replaces the benchmark tool: it reports 4 times the real time per call.
 
-It also reports only a quarter of the calls."""
+The number of calls that it reports is a quarter of the real number."""
 BROKEN = '[ "$1" = --help ] && exec "$real" --help; echo no such device >&2; exit 3'
 
 

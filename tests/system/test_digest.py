@@ -34,7 +34,7 @@ ONLY = {
     "one launch more": "host",
     "--iree-stream-partitioning-favor=debug": "host",
 }
-"""The variants that change only one kind of vmfb entry, and this kind for each of them.
+"""A dict from each variant that changes one kind of vmfb entry, and no other, to this kind.
 
 If the digest left out the entries of this kind, it would not show the variant's change."""
 

@@ -1,4 +1,6 @@
-"""The database of records is damaged, locked or of another version, or the clock jumps."""
+"""A damaged or locked database of records, or one of another version, is reported to the user.
+
+If the clock jumps, nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The real tools run on an emulated CPU (qemu), which hides some features that its name implies."""
+"""Code is compiled for the features that a CPU really has, even if its model name implies more.
+
+The real tools run on a CPU that qemu emulates."""
 
 import os
 import shutil

@@ -1,4 +1,6 @@
-"""A new project uses what earlier projects measured about this machine, such as its peak rates."""
+"""A new project uses what earlier projects measured about this machine.
+
+For example, it does not measure the machine's highest compute and memory rates again."""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ CALIBRATION = "measuring this machine's highest compute and memory rates "
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turn off the pauses between rounds, so that no waits for CPUs are recorded.
+    """Make measurements short and without pauses, so that they record no waits for CPUs.
 
     Tests that run in parallel make a measurement wait for CPUs. A session (the measurements of one run) with many
     recorded waits would be left out of the machine's history, which these tests read."""

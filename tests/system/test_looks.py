@@ -1,4 +1,4 @@
-"""The commands that only show something, and run no stage: list, plan, explain, report and best."""
+"""The commands list, plan, explain, report and best show what they should, and run no stage."""
 
 from __future__ import annotations
 

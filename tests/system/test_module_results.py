@@ -1,4 +1,6 @@
-"""Users' modules with odd names, several results, buffer views, or configurations of their own."""
+"""Users' modules with odd function names, several results or buffer views are called and compared.
+
+The tile configuration that a module or a tuning requests must be applied."""
 
 import re
 

@@ -1,6 +1,6 @@
-"""IREE and onnxruntime compute the same ONNX model with the same inputs and the same reference.
+"""IREE and onnxruntime run the same ONNX model with the same inputs.
 
-They are also measured together, in alternation."""
+Their results are compared with the same reference, and both are measured in alternation."""
 
 import json
 import subprocess

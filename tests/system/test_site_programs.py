@@ -1,7 +1,7 @@
-"""The sites of a program have their operations' names, and their times add up to the call's time.
+"""Sites of a program have their operations' names, and all parts of a call add up to the call's time.
 
-The sum also includes the parts of the call outside the sites, such as allocations. The compiler and the runtime are the
-real ones."""
+The parts are the sites, and what is outside them, such as allocations. The compiler and the runtime are the real ones.
+"""
 
 from __future__ import annotations
 

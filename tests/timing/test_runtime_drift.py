@@ -1,4 +1,6 @@
-"""Measurements with another runtime are reused until control cases differ between the two runtimes."""
+"""Measurements with another runtime are reused until the two runtimes are found to differ in speed.
+
+The runtimes are compared by controls, which are cases that run with both."""
 
 import random
 from dataclasses import replace
@@ -61,9 +63,9 @@ def measured(case_of, records, resolver_of):
 
 @pytest.fixture
 def judge(records, resolver_of, case_of):
-    """Return a function that records a judgement: whether two runtimes are equally fast.
+    """Return a function that records whether two runtimes are equally fast.
 
-    The judgement is recorded for the device that runs cases with one thread."""
+    This judgement is recorded for the device on which cases with one thread run."""
 
     def make(found, one=OTHER, other=TOOLCHAIN.runtime_digest, **words):
         identity = resolver_of().chain(case_of(threads=1, **words)).device.identity

@@ -1,4 +1,4 @@
-"""Targets other than this machine's CPU are always compiled, and run if their device exists."""
+"""The device of a target and its driver are identified; without a device, cases are only compiled."""
 
 import pytest
 from support.project import Project, sweep

@@ -1,4 +1,6 @@
-"""If a CPU has several kinds of cores, they are ordered by speed, as read from a fake file system."""
+"""If a CPU has several kinds of cores, its cores are ordered by speed, the fastest last.
+
+A fake file system says which kinds there are."""
 
 import os
 from pathlib import Path

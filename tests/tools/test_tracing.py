@@ -1,6 +1,6 @@
-"""The traced program, or the tool that captures the trace, may end before the other, fail or hang.
+"""A trace is captured even if its file is written late; after a failure or a hang, no process is left.
 
-In these tests, a script replaces the capturing tool."""
+In these tests, a script replaces the tool that captures the trace."""
 
 from __future__ import annotations
 

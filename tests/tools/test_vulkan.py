@@ -110,9 +110,9 @@ func.func @main(%x: tensor<4x8xf64>) -> tensor<4x8xf64> {
 COMPILED_FOR_CPU = """\
 select ingredients ->> '$.flags' from record
 where stage = 'compile' and ingredients ->> '$.flags' like '%backends=llvm-cpu%' """
-"""A query for the flags of the modules that were compiled for the CPU, to compute expected results.
+"""An SQL query for the flags with which modules were compiled for the CPU to compute expected results.
 
-There are two: the complete module, and the module of its one site."""
+In the test above, there are two such modules: the complete one, and one that contains only its single site."""
 
 VULKAN = {
     "matmul": ({"shape": "33x65x40", "layout": "tt,tn,nt,nn", "accumulate": "no,yes"}, 8),

@@ -1,4 +1,6 @@
-"""Tiles for matrix instructions of GPUs are applied as requested, or are skipped with a reason."""
+"""Tiles for matrix instructions of GPUs are applied as requested.
+
+If that is impossible, the case is skipped with a reason, or it is a known failure."""
 
 import re
 import subprocess

@@ -1,6 +1,6 @@
-"""The function `power.unseen` lists the errors that none of an operation's recipes detects.
+"""The function `power.unseen` lists exactly the errors that none of an operation's inputs reveals.
 
-It lists no other errors. A recipe is a way to make inputs."""
+These are the inputs of all of the operation's recipes; a recipe is a way to make inputs."""
 
 from __future__ import annotations
 

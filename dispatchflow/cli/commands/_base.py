@@ -26,7 +26,9 @@ class QueryCommand(Command):  # type: ignore[misc]
     The files of commands import most modules inside functions, so that a run in which nothing changed starts fast."""
 
     groups: tuple[str, ...] = ("cases", "run")
-    """The variables that the command accepts, as names of groups (`cli/variables.py`) or of variables."""
+    """The names of the variables that the command accepts.
+
+    The name of a group of variables, such as `cases`, stands for all variables of the group (`cli/variables.py`)."""
 
     page: str
     """The page of the documentation that describes the command."""

@@ -111,7 +111,9 @@ def _short(value: Any) -> str:
 
 
 def _difference(old: Any, new: Any) -> str:
-    """Describe how an ingredient's old value differs from the new one. Keys are hashes of ingredients."""
+    """Return the part of an ingredient's old value that differs from the new value, as text.
+
+    An ingredient is one of the values from which a stage's key is computed."""
     old, new = _as_json(old), _as_json(new)
     if isinstance(old, list) and isinstance(new, list):
         gone, come = [x for x in old if x not in new], [x for x in new if x not in old]

@@ -19,7 +19,7 @@ The help of a command prints only the phrase, because these groups have too many
 
 
 class HelpCommand(QueryCommand):
-    """Describe each word of `doit help WORD`. doit itself executes `doit help` without a word."""
+    """Describe each word that follows `doit help`. Without a word, doit itself executes `doit help`."""
 
     name = "help"
     page = "docs/specs.md"

@@ -1,4 +1,4 @@
-"""`doit known` lists the known (expected) failures, and counts how the cases of each one ended."""
+"""`doit known` lists the known (expected) failures, and how the cases that each one covers ended."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class KnownCommand(QueryCommand):
 def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
     """Write the failures of the selected cases to the file `path` as known failures; return a message.
 
-    Failures of libraries, and failures that another file already lists, are left out.
+    Two kinds of failures are left out: those of cases that a library such as numpy computes, and those that another
+    file already lists.
 
     Raises:
         SpecError: the file exists and was not written by this command, or it cannot be written.
@@ -78,7 +79,7 @@ def _file_of(entry: KnownFailure, root: Path) -> Path:
 
 
 def _known_failures(workspace: Workspace, selection: Selection, every: bool) -> Iterator[str]:
-    """Yield the lines of `doit known`: this IREE release's known failures, with their numbers of cases.
+    """Yield the known failures of this IREE release as lines of text, with how many cases each covers.
 
     With `every`, known failures that cover no selected case are listed too."""
     entries, last = workspace.known.entries, selection.last_stage()

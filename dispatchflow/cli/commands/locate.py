@@ -1,4 +1,4 @@
-"""`doit locate` finds the sites of a case whose results are wrong.
+"""`doit locate` finds out which sites of a case compute wrong results.
 
 A site is a place of a program that launches a dispatch.
 """

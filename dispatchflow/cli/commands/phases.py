@@ -57,7 +57,7 @@ class PhasesCommand(QueryCommand):
 
 
 def _other(workspace: Workspace, asked: CasePhases, word: str) -> CasePhases:
-    """Return the phases of the case with which the case `asked` is compared.
+    """Return the compiler phases of the case that is compared with the case `asked`.
 
     `word` is the value of the variable `with=`: another case, or `iree=…` for the same case compiled by another IREE.
     """
@@ -87,10 +87,10 @@ def _known(asked: CasePhases) -> dict[Phase, int]:
 
 
 def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the difference between the modules of one case after two phases of the compiler.
+    """Yield the difference between a case's module after one compiler phase and after another.
 
-    The variables `from=` and `to=` name the phases. If only `from=` is given, the second phase is the next one. If only
-    `to=` is given, the first phase is the previous one."""
+    The variables `from=` and `to=` name the two phases. If only `from=` is given, its phase is compared with the next
+    one. If only `to=` is given, its phase is compared with the previous one."""
     known = list(_known(asked))
     begin = phases.named(values["from"], known, "from") if "from" in values else None
     end = phases.named(values["to"], known, "to") if "to" in values else None

@@ -91,7 +91,7 @@ class RunCommand(DoitRun):  # type: ignore[misc]
         own: list[Task],
         jobs: int,
     ) -> bool:
-        """Let doit execute the pending stages and the user's selected tasks.
+        """Let doit execute the stages that are not up to date, and the user's selected tasks.
 
         Return True if a stage raised an exception. If tasks of the user are selected, also return True if any task
         failed."""
@@ -117,7 +117,7 @@ class RunCommand(DoitRun):  # type: ignore[misc]
 
 
 class Reporter(ConsoleReporter):  # type: ignore[misc]
-    """doit's reporter, for the user's own tasks only; the stages of cases report through `Progress`."""
+    """doit's reporter, which reports only the user's own tasks. `Progress` reports the stages of cases."""
 
     broken = False
     """Whether dispatchflow raised an exception in a stage of a case."""

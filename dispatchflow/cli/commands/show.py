@@ -46,8 +46,8 @@ class ShowCommand(QueryCommand):
 def _destination(written: str) -> Path:
     """Return the path that the variable `out=` names: a file that ends in `.npy`, or a folder.
 
-    A new name with another ending, such as `y.txt`, is refused, because it was probably meant as a file. With a slash
-    at the end, it is accepted as a folder."""
+    A path that does not exist yet becomes a folder if it ends in a slash or has no file extension. Otherwise, as with
+    `y.txt`, it is refused, because it was probably meant as a file."""
     out = Path(written)
     is_new_folder = not out.exists() and (not out.suffix or written.endswith("/"))
     if out.suffix == _NPY or out.is_dir() or is_new_folder:
@@ -61,7 +61,7 @@ def _written(out: Path, results: Sequence[CallResult]) -> list[Path]:
 
     Raises:
         SpecError: a file cannot be written, or `out` is one file and there are several results.
-        ToolError: numpy has no array for a result.
+        ToolError: a result is a single number whose type is missing in numpy, such as bf16.
     """
     import numpy as np
 
