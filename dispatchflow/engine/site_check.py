@@ -38,7 +38,8 @@ class Operands:
     undefined: Mapping[int, Digest]
     """A mapping from result index to the digest of a mask, for the results with undefined elements.
 
-    The mask has a byte for each element: 1 if the element depends on memory that the program never wrote."""
+    The mask has a byte for each element, or for each byte of elements that are narrower than a byte. The byte is 1 if
+    the element depends on memory that the program never wrote."""
 
     @property
     def data(self) -> Data:

@@ -27,7 +27,7 @@ def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Sett
     }
     protocol = PROTOCOLS[values.get("protocol", "std")]
     return Settings(
-        protocol=shortened(protocol) if _SHORT in os.environ else protocol,
+        protocol=shortened(protocol) if os.environ.get(_SHORT) else protocol,
         verify=values.get("verify", "on"),
         remeasure=values.get("remeasure"),
         retry=values.get("retry", False),

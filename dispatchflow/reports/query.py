@@ -151,10 +151,10 @@ def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
 def _read(folder: Path) -> list[dict[str, Any]]:
     try:
         return parquet.read(folder)
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         facts = {"in": folder, "found": error}
         hint = "Remove that part: the next run writes it again."
-        if isinstance(error, PermissionError):
+        if isinstance(error.__cause__, PermissionError):
             hint = "Give yourself permission to read it."
         raise StoreError("a results part cannot be read", facts, hint) from error
 

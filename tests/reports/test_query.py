@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from dispatchflow.cli.answer import answer
 from dispatchflow.cli.command_line import read
 from dispatchflow.engine.actions import VERIFICATION
-from dispatchflow.errors import NothingMatched, SpecError
+from dispatchflow.errors import NothingMatched, SpecError, StoreError
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.results.parquet import write_part
 
@@ -42,6 +43,22 @@ def said(tmp_path, capsys, monkeypatch):
 def test_columns_of_csv_are_there_once(said, command):
     header, _ = csv.reader(io.StringIO(said(f"{command} format=csv", {})))
     assert len(header) == len(set(header))
+
+
+@pytest.mark.parametrize(
+    ("number", "hint"), [(errno.EACCES, "Give yourself permission to read it."), (errno.EIO, "Remove that part")]
+)
+def test_a_part_that_cannot_be_read_is_reported_with_what_to_do(number, hint, said, tmp_path, monkeypatch):
+    def read_bytes(path):
+        raise OSError(number, "refused", path)
+
+    said("report", {})
+    results = tmp_path / ".dispatchflow/results"
+    (results / "a.parquet").rename(results / "20260101T000000Z-1a.parquet")
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    with pytest.raises(StoreError, match="a results part cannot be read") as raised:
+        answer(tmp_path, {}, read(["report"]), None)
+    assert hint in str(raised.value)
 
 
 def test_rows_of_an_older_verification_are_left_out_of_best_and_marked_in_a_report(said):
