@@ -1,7 +1,6 @@
-"""Make the text that a run prints for the cases selected for the stage `sites`: their sites.
+"""Print the sites of the selected cases: the text that a run with the stage `sites` prints at its end.
 
-A site is a place of a program that launches a dispatch.
-"""
+A site is a place of a program that launches a dispatch."""
 
 from __future__ import annotations
 

@@ -139,8 +139,8 @@ def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]
     of the following dispatches. A source operation that is in `located` for any dispatch is no candidate. If some
     candidates only move data, the other candidates are dropped.
 
-    If there are no candidates, the numbers are those of the preceding and following dispatches' source operations whose
-    tags also occur in the dispatch itself."""
+    If a dispatch has no candidates, it gets source operations of its neighbors. These are the source operations of the
+    preceding and the following dispatches, but only those whose tags occur in this dispatch too."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)

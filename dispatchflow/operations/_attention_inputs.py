@@ -204,7 +204,9 @@ def highest(shape: Shape, element: ElementType) -> list[Array]:
 
 
 def tail(element: ElementType) -> float:
-    """Return the power of two p for which 1 + p needs `element.digits // 2 + 2` binary digits."""
+    """Return a power of two p < 1 for which 1 + p has slightly more than half of the type's binary digits.
+
+    In binary, 1 + p has `element.digits // 2 + 2` digits: the first and the last one are 1."""
     return 2.0 ** -(element.digits // 2 + 1)
 
 

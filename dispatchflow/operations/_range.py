@@ -224,7 +224,8 @@ def surplus(operand: Operand, operation: Operation) -> int:
 def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:
     """Return `values` with the first, fourth, seventh, … line moved near the type's lowest number.
 
-    All `values` are negative. A line is all elements with the same index along the axes `lines`."""
+    All `values` are negative. The axes `lines` select a line, as the index of a row selects a row: a line is all
+    elements that have the same index along these axes."""
     # The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest
     # number, and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest
     # number of a moved line is then lower than nearly any number with which a wrong kernel may begin a maximum. `unit`

@@ -130,12 +130,13 @@ class Softmax(Operation):
 
     @property
     def _stairs(self) -> tuple[int, float]:
-        """The number T of stairs in a row that `_rising` makes, and the power p in their weights (t / T)**p.
+        """The number T of stairs in a row that `_rising` makes, and the power p of their exponentials.
 
-        Stairs are the steps in which the row's running maximum rises; t = 1 … T is the number of a stair. A row of n
-        elements has at most n / 2 stairs. If a kernel does not rescale the sum at the first stair, the sum is too large
-        by about the fraction p / T**(1 + p). T and p are chosen so that this fraction is larger than the error bound.
-        The bound grows with T, because it includes a rounding for each stair."""
+        Stairs are the steps in which the row's running maximum rises. The exponential of stair number t, from 1 to T,
+        is (t / T)**p. A row of n elements has at most n / 2 stairs. If a kernel does not rescale the sum of
+        exponentials at the first stair, the sum is too large by about the fraction p / T**(1 + p). T and p are chosen
+        so that this fraction is larger than the error bound. The bound grows with T, because it includes a rounding for
+        each stair."""
         stairs, power = (8, 1.0) if self.signature.accumulator.bits == 16 else (512, 0.2)
         return min(max(self.sizes[1] // 2, 1), stairs), power
 

@@ -29,7 +29,7 @@ def _lines(found: Located, extract: Sequence[str]) -> Iterator[str]:
     yield f"sites of {found.case}, each compared with {found.reference} on its own operands"
     yield aligned([["site", "error", "", "kernel"], *(_row(found, check) for check in found.checks)],
                   (True, True, False, False))  # fmt: skip
-    yield "error: the largest of all elements, in units of the tolerance"
+    yield "column error: the largest error of all elements, in units of the tolerance"
     reasons: dict[str, list[str]] = {}
     for check in found.uncompared:
         reasons.setdefault(check.why or "it has no results", []).append(str(check.site))

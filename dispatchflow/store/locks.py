@@ -113,7 +113,8 @@ class Users:
     def join(self, waiting: Callable[[int], None]) -> None:
         """Share the lock with other runs until this process ends.
 
-        If `doit store clean` holds the lock, this method calls `waiting(0)` and then waits."""
+        If `doit store clean` holds the lock, this method waits. Before it waits, it calls `waiting` with the argument
+        0."""
         self._take(fcntl.F_RDLCK, os.getpid(), 1, waiting)
 
     @contextmanager

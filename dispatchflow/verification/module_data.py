@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 
 
 def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Return (type, bytes) of each argument; the type is `4x8xf32`, or `=5` for the number 5 (no tensor).
+    """Return a pair (spelling, bytes) for each argument of the function.
+
+    The spelling is the type of a tensor, such as `4x8xf32`, or the value of a number, such as `=5`.
 
     Raises:
-        ToolError: the spec's inputs do not fit `types`, the argument types that the function declares.
-    """
+        ToolError: the spec's inputs do not fit `types`, the argument types that the function declares."""
     if program.problem is not None:
         raise ToolError(program.problem)
     given = program.inputs if program.inputs is not None else (Input(None, module.RECIPES[0]),) * len(types)

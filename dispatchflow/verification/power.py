@@ -115,7 +115,9 @@ def excerpt(operation: Operation) -> Operation:
 def errors(operation: Operation) -> Iterator[Spoilt]:
     """Yield the errors that verification must detect, for one operand after the other.
 
-    Each error changes one operand. The changed elements, and some of the changed lines, are chosen at random."""
+    Each error changes one operand: the complete operand, one element, or one line (all elements with the same index
+    along one axis). The element, and one of the two lines of each axis, are chosen at random. The other line is the
+    last one."""
     for index, operand in enumerate(operation.operands()):
         shape, element = operand.type.shape, operand.type.element
         whose = f"operand {index}"

@@ -62,10 +62,8 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
 
     For other recipes, `error` may be much smaller than the result's last digit, and a term for the final rounding would
     hide small errors. Therefore reference - error and reference + error are rounded to the result's type. The tolerance
-    is the distance from the reference to the farther of these two numbers.
-
-    This tolerance detects even sums that are wrong by less than the result's last digit: some of these sums cross the
-    midpoint between two numbers of the type, and are rounded to the wrong number."""
+    is the distance from the reference to the farther of these two numbers. Some sums that are wrong by less than the
+    last digit are then rounded to another number of the type than the right sum, and are detected."""
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)

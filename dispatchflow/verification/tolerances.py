@@ -93,9 +93,10 @@ def _typical(sizes: Array) -> Array:
 
 
 def _length(shape: Sequence[int]) -> int:
-    """Return the number of elements that form a line, for which a typical magnitude is determined.
+    """Return how many elements form a line of a result with this shape.
 
-    A line extends along the last axis, or along several last axes if the last one has too few elements."""
+    A typical magnitude is determined for each line. A line extends along the last axis, or along several last axes if
+    the last one has too few elements."""
     # A line needs `_LEAST` elements for its median. If the last axis has fewer, the line extends along the last two
     # axes, the last three, and so on, until it has enough. In an image of 7 × 7 elements, a line extends along both
     # axes.

@@ -33,7 +33,12 @@ def found(*checks: SiteCheck, whole: str | None = None) -> Located:
     [
         ([SiteCheck(1, (RIGHT,)), SiteCheck(2, (BITS,))], None, "no site is wrong", False),
         ([SiteCheck(1, (DOUBT,))], None, "no site is wrong", False),
-        ([SiteCheck(1, (RIGHT,))], "x", "no single site is wrong: accumulated error or the host program", False),
+        (
+            [SiteCheck(1, (RIGHT,))],
+            "x",
+            "no single site is wrong: the cause is accumulated error or the host program",
+            False,
+        ),
         ([SiteCheck(1, (RIGHT,)), SiteCheck(2, why="x")], None, "no site is wrong (not compared: site 2)", False),
         ([SiteCheck(1, (RIGHT,)), SiteCheck(2, (RIGHT, OFF))], None, "site 2 is wrong", True),
         (
@@ -80,7 +85,7 @@ site    error                kernel
    2  1.5e+03  WRONG         kernel_2
    3        2  doubtful      kernel_3
    4           not compared  kernel_4
-error: the largest of all elements, in units of the tolerance
+column error: the largest error of all elements, in units of the tolerance
 site 4 could not be compared: not captured: it is not executed in this call
 site 1: 2 of 8 elements of result 0 depend on memory that the program never wrote; not compared"""
     )
