@@ -72,7 +72,7 @@ class Regressions:
 
     @cached_property
     def _toolchains(self) -> list[Mapping[str, Any]]:
-        return [self._records.value(text) for text in self._records.remembered_of("toolchain")]
+        return [json.loads(text) for text in self._records.remembered_of("toolchain")]
 
     @cached_property
     def _runtimes(self) -> list[str]:

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 
 def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Return a pair (spelling, bytes) for each argument of the function.
-
-    The spelling is the type of a tensor, such as `4x8xf32`, or the value of a number, such as `=5`.
+    """Return (spelling, bytes) of each argument: `4x8xf32` for a tensor, `=5` for the number 5.
 
     Raises:
         ToolError: the spec's inputs do not fit `types`, the argument types that the function declares."""
