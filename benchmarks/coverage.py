@@ -10,9 +10,9 @@ anchors' times.
 Each column of the table shows how often one kind of interval is right:
 
 - here: the interval of a session contains the true median
-- ±: the interval in which a session expects the median of another session contains the next session's median
+- ±: the interval that one session predicts for the median of the next session contains this median
 - anchored: the same as ±, with anchored medians
-- first ±, first anchored: the same as ± and anchored, computed in the first session of a machine, which has no history
+- first ±, first anchored: the same as ± and anchored, predicted by the first session of a machine, which has no history
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ANCHORS = {"compute": 1e6, "read": 1e4}
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the noise in the times of one machine. All deviations are differences of log(time)."""
+    """A model of the noise in the times that one machine measures. The noise is added to log(time)."""
 
     name: str
     noise: Noise
@@ -49,9 +49,9 @@ class Model:
     slowed: float = 0.0
     """The fraction of sessions that other processes slow down. In these, log(time) grows by up to 0.3."""
     sensitivity: tuple[float, float] = (1.0, 1.0)
-    """The range of a random factor that multiplies the shared part of a case's times, not of an anchor's.
+    """The range of a random factor that multiplies the noise which all times of a session share.
 
-    The factor is chosen once for each machine."""
+    It multiplies the noise of the case, not that of the anchors. The factor is chosen once for each machine."""
 
 
 def independent(sd: float) -> Noise:
@@ -150,8 +150,8 @@ def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, see
 
     - `here`: the intervals of all sessions. They are right if they contain the true median. The column is left out if
       the model shifts the times of whole sessions.
-    - `±` and `anchored`: the intervals that a session with `sessions` earlier ones predicts. They are right if they
-      contain the next session's median.
+    - `±` and `anchored`: an interval that one session predicts for the median of the next session. It is right if it
+      contains this median. The predicting session has `sessions` sessions before it.
     - `first ±` and `first anchored`: the same, predicted by the first session of a machine."""
     lot, centred = random.Random(seed), model.session_sd == model.own_sd == 0
     true_ns = 1e5 * exp(_centre(model)) if centred else None

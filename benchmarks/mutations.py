@@ -90,7 +90,7 @@ class Side(NamedTuple):
 
 class Planted(NamedTuple):
     share: float
-    """The largest change that the error causes in a result, divided by the result's `Side.scale`."""
+    """The largest change that the error causes in a result, as a fraction of its Σ|terms| (`Side.scale`)."""
     found: bool
 
 
@@ -205,9 +205,9 @@ def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
 
 
 def none_missed_from(planted: Iterable[Planted]) -> float:
-    """Return the largest `Planted.share` among the missed errors, rounded up to a power of two.
+    """Return the size of the largest missed error, rounded up to a power of two; 0 if none is missed.
 
-    Returns 0 if every error is found."""
+    The size of an error is its `Planted.share`."""
     largest = max((each.share for each in planted if not each.found), default=0.0)
     return float(2.0 ** np.ceil(np.log2(largest))) if largest else 0.0
 

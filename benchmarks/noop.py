@@ -16,9 +16,9 @@ RATIO, WALL_S, PEAK_BYTES, ONE_S = 2.5, 0.5, 150e6, 0.3
 - `WALL_S` and `PEAK_BYTES`: time and memory with 10,000 cases
 - `ONE_S`: the time of a command that names one case"""
 ANEW_RATIO = 5
-"""The limit of dispatchflow's time / ninja's time if all cases are planned again for a changed spec.
+"""The limit of dispatchflow's time / ninja's time in runs after a change of a spec.
 
-It is applied with 10,000 or more cases."""
+Such a run plans all cases again. The limit applies with 10,000 or more cases."""
 
 
 def noop(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:

@@ -2,8 +2,8 @@
 
 A recipe is a way to make inputs for verification (docs/verification.md). An error is missed if no recipe of the
 operation detects it. `dispatchflow.verification.power` defines the errors. The command tries each operation with all
-its types, with each option in `_WORDS`, and at three sizes. One size is small, and two are as in neural networks, the
-last one often with a single row."""
+its types, with each option in `_WORDS`, and at three sizes: a small one, and two that occur in neural networks. The
+last of these often has a single row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeat runs of the same six cases, and count how often an interval contains the next run's median.
+"""Repeat a run of six cases; count how often a median's interval contains the next run's median.
 
     python -m benchmarks.sessions --folder sessions           # four times 30 runs, about 35 minutes; can be resumed
     python -m benchmarks.sessions --folder sessions --table   # the results so far
@@ -7,8 +7,8 @@ There are 30 runs for each of two protocols (`std` and `fast`) and each of two c
 condition `busy`, another process computes on the first CPU, with pauses of random length. Cases run on the last CPU.
 
 Each run is a new process in a copy of the previous run's project. The project is copied so that its files are elsewhere
-in memory. The copied store has all earlier measurements, also of the machine's peak speeds and of the anchors. Anchors
-are kernels that show how fast the machine is."""
+in memory. The copied store has all earlier measurements, including those of the machine's peak speeds and of the
+anchors. Anchors are kernels that show how fast the machine is."""
 
 from __future__ import annotations
 

@@ -31,7 +31,9 @@ main()
 '''
 """A dodo.py that has a task of the user's own, and imports `helper`, a module in the same directory."""
 BLOCKS = 8
-"""The number of blocks (benchmark processes) in each invented measurement; `std` measures at most 15."""
+"""The number of blocks (benchmark processes) in each invented measurement.
+
+Real measurements with the protocol `std` have at most 15."""
 
 _TUNINGS = 10
 _APPLIED = (

@@ -39,7 +39,9 @@ class CommandLine:
     against: str = ""
     """The value to compare with, such as the time of ninja, or other facts about the measurement."""
     ratio: float | None = None
-    """dispatchflow's time / the other command's time (median), or a run's share outside IREE's tools."""
+    """dispatchflow's time / the other command's time (median).
+
+    In the line about a complete run, it is the fraction of the run's time that is spent outside IREE's tools."""
     bar: str = ""
     """The limit of the value or of the ratio, such as `≤ 1.10`. Empty if the line has no limit."""
     held: bool | None = None

@@ -60,7 +60,7 @@ def run(
         - `executions`, `total_ns`, `median_ns`: how often the dispatch ran, the sum and the median of its times.
         - `dispatch_ns`: the time that all executions of the dispatch take in one call. The value is the mean over
           the calls of a block (one timing process), then the median over blocks.
-        - `workgroups`: the number of workgroups in x, y and z; null if executions differ.
+        - `workgroups`: the number of workgroups in x, y and z; null if it differs between executions.
         - `calls`: the number of measured calls.
         - `call_ns`: the time of one call, as the median over blocks.
         - `verdict`: `equal`, `within bound`, `different`, `mistrusted` or `not compared`.

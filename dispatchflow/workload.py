@@ -56,7 +56,9 @@ class Workload(ABC):
 
     @cached_property
     def shape_name(self) -> str:
-        """Name and label: `matmul_64x64x64_f32t_f32t_f32t`. Names of cases begin with this text."""
+        """The workload's name and label, such as `matmul_64x64x64_f32t_f32t_f32t`.
+
+        Names of cases begin with this text."""
         return f"{self.name}_{self.label}"
 
     @property

@@ -77,7 +77,7 @@ def spread(model: Any) -> Any:
 
 
 def main(folder: str, *names: str) -> None:
-    """Write the models `names`, or those of `NAMES` if no name is given, into the directory `folder`."""
+    """Write the models `names` into the directory `folder`. Without names, write all models of `NAMES`."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     for name in names or NAMES:
         to = Path(folder) / f"{name}.onnx"

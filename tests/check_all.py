@@ -25,8 +25,8 @@ FOLDER = REPOSITORY / ".check_all"
 def spec(product: Iterable[tuple[Any, ...]] = EVERYTHING) -> str:
     """Return a spec with one sweep for each combination of operation, layout, tuning and option values.
 
-    `product` has tuples (operation, types, layout, options, tuning, target, shape). A sweep has all types, targets and
-    shapes that occur in its tuples. It therefore also plans cases that are not in `product`; impossible cases are
+    `product` has tuples (operation, types, layout, options, tuning, target, shape). A sweep combines all types, targets
+    and shapes that occur in its tuples. The spec may therefore have more cases than `product`; impossible ones are
     skipped."""
     sweeps: dict[Any, tuple[dict[Any, None], ...]] = {}
     for name, types, layout, chosen, tuning, target, shape in product:

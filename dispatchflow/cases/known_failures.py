@@ -181,7 +181,7 @@ class KnownFailures:
         return tuple(entry for entry in self._given if entry.holds_for(self._version))
 
     def covering(self, case: Case) -> list[KnownFailure]:
-        """Return the entries that match the case."""
+        """Return the known failures whose conditions the case meets."""
         return list(self._covering(case, lambda entry: True))
 
     def _covering(self, case: Case, asked: Callable[[KnownFailure], bool]) -> Iterator[KnownFailure]:
@@ -192,9 +192,9 @@ class KnownFailures:
                 yield entry
 
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
-        """Return (entry, other conditions) for each entry that fits a case's operation, target and tuning.
+        """Return the known failures that fit a case's operation, target and tuning.
 
-        The other conditions are not checked yet. The result is cached, because many cases share it."""
+        Each comes with its other conditions, still unchecked. The result is cached, because many cases share it."""
         kind = case.operation.name, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
             found = tuple(

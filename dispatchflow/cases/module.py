@@ -44,7 +44,7 @@ _SIZES = re.compile(r"(?:tensor<)?((?:(?:\d+|\?)x)*)[^!\d?].*")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that a spec names. Two are equal if content, `member` and `type` are equal; paths may differ."""
+    """A file that a spec names. Files with equal content, `member` and `type` are equal at any path."""
 
     path: str = field(compare=False)
     digest: Digest
@@ -117,7 +117,7 @@ class Module(Workload):
     problem: str | None = None
     """The error in a test suite's flag file (the file with the inputs); None if there is no error."""
     meaning: Flags = ()
-    """Those of the case's compiler flags that change what the module computes or how its file is read.
+    """The case's compiler flags that change what the module computes or how its file is read.
 
     When the module is compiled for the target `against`, these flags are used too."""
 
@@ -138,7 +138,7 @@ class Module(Workload):
 
     @property
     def label(self) -> str:
-        """The title and the function: a part of the case's name that stays when the file is edited."""
+        """The file's title and the function's name; in a case's name, they stay when the file is edited."""
         return re.sub(r"[^\w.$+-]", "-", f"{self.title}_{self.entry}")
 
     @property
@@ -178,7 +178,7 @@ class Module(Workload):
         return f"the reference, {self.name} on {self.against.name}"
 
     def compiled_with(self, flags: Flags) -> Module:
-        """Return this module with `meaning` taken from `flags`, the compiler flags of its case."""
+        """Return a copy that keeps, as `meaning`, the `flags` that change what the module computes."""
         meaning = of_meaning(flags)
         return replace(self, meaning=meaning) if meaning else self
 

@@ -19,7 +19,7 @@ from dispatchflow.workload import Workload
 MODEL = "model"
 """The folder that contains a model's files, inside the working directory of a tool."""
 _OUTPUT = "module"
-"""The name of the output of the stage `emit` that is the program's main file."""
+"""The stage `emit` has several outputs. The one with this name is the program's main file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class Selection:
     """The cases, the skips (impossible combinations) and the tasks that a command line selects."""
 
     cases: dict[str, dict[Case, None]] = field(default_factory=dict)
-    """The selected cases of each stage. The inner dict is an ordered set of cases."""
+    """A dict from stage to the cases that are selected for it. The inner dict is an ordered set of cases."""
     skips: dict[Skip, None] = field(default_factory=dict)
     """The selected combinations that are skipped because they are impossible."""
     foreign: list[str] = field(default_factory=list)

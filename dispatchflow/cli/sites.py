@@ -27,7 +27,7 @@ def requested(words: Sequence[str]) -> bool:
 
 
 def failures(chains: Sequence[CaseState]) -> dict[str, str]:
-    """Return a dict from the name of each case whose stage `sites` failed to the reason."""
+    """Return a dict from case name to reason, for the cases whose stage `sites` failed."""
     return {
         chain.case.name: chain.sites.why
         for chain in chains

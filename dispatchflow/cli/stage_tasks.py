@@ -112,9 +112,10 @@ class StageTasks:
         return None if record.ok else record.reason or "failed"
 
     def prepare(self, cases: Iterable[Case]) -> None:
-        """Add the measurements that `cases` need to the session, which measures them in rounds.
+        """Add to the session the measurements that `cases` need.
 
-        A session has all measurements of this run. Each round measures one benchmark process (block) of every case."""
+        A session has all measurements of this run. It measures one group of cases after another, in rounds: each round
+        runs one benchmark process (block) of every case in the group."""
         new = [case for case in cases if case not in self._prepared]
         if not new:
             return

@@ -33,7 +33,7 @@ class Variable:
     parse: Callable[[str], Any] = str
     """A function from the text to the value. It raises a ValueError that says which values are allowed."""
     elsewhere: str = ""
-    """The meaning for commands that accept the variable but not its group; empty if it is the same."""
+    """The `meaning` for commands that accept the variable but not its group; empty if it is the same."""
 
 
 class _NoneOf(ValueError):
@@ -276,7 +276,7 @@ def named(groups: Collection[str]) -> dict[str, Variable]:
 
 
 def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
-    """Return a dict from a command line's variables to their values. `groups` lists what is allowed.
+    """Return a dict from variable to value. `groups` lists the variables and groups that are allowed.
 
     Raises:
         SpecError: a variable is unknown or not taken by this command, or a value is not allowed.

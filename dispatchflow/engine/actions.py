@@ -30,7 +30,7 @@ CONFIGURATION_CHECK = 5
 Raise it when `configurations.parse` or `Dispatch.missed` changes."""
 
 PRINTING = 5
-"""The version of the facts that printing a user's module records. Raise it when these facts change."""
+"""The version of the facts that `emit` stores about a user's module. Raise it when they change."""
 
 VERIFICATION = 8
 """The version of the verification. Raise it when the verification accepts other results than before."""
@@ -72,7 +72,7 @@ class Data:
         return (*chain.from_iterable(self.digests.values()), *(digest for _, digest in self.parameters))
 
     def inputs(self, recipe: str) -> tuple[str, ...]:
-        """Return the value of a tool's option `--input=` for each operand: a file of `recipe`, or a number."""
+        """Return the value of a tool's option `--input=` for each operand: a file of inputs, or a number."""
         return tuple(
             argument[1:] if argument.startswith("=") else f"{argument}=@{recipe}_{i}.bin"
             for i, argument in enumerate(self.arguments)

@@ -26,7 +26,7 @@ LINKED = "linked"
 """The kind of the action that compiles a case and links its code with the system's linker."""
 _FREQUENCY_HZ = 2000
 _BLOCKS = 30
-"""The sampling takes this many times as long as one benchmark process, which takes `block_s`."""
+"""The sampling lasts as long as this number of blocks (benchmark processes)."""
 _SAMPLES, _LIBRARIES = "perf.data", "libraries"
 _OUTPUT_BYTES = 1 << 30
 

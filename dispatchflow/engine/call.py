@@ -53,8 +53,9 @@ class ModuleCall:
     def again(self) -> ModuleCall | None:
         """Return a second call of the same module, to check that the results are the same in both calls.
 
-        On a CPU, the second call fills new memory with the byte 0xCD. An element of a result that the module never
-        writes therefore differs between the two calls. A subclass returns None here if its calls are not repeated."""
+        On a CPU, the second call fills new memory with the byte 0xCD. If the module never writes an element of a
+        result, this element therefore differs between the two calls. A subclass returns None here if its calls are not
+        repeated."""
         return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
@@ -76,10 +77,11 @@ class ModuleCall:
         return ok, f"{reason}{self._given_instead(reason or '', data)}", outs, facts
 
     def _given_instead(self, reason: str, data: Data) -> str:
-        """Return the end of an error message: the available scopes or weights most similar to a missing one.
+        """Return the end of an error message: the available names that are most similar to a missing one.
 
-        `reason` is the beginning of the message, which says why a call failed. `data` has the files with weights, which
-        contain the available scopes and weights. The text is empty if no scope or weight is missing."""
+        A weight that a module loads from a file is named by a scope and a key. If a scope is missing, the text lists
+        scopes. If a weight is missing, it lists weights. Otherwise it is empty. `reason` is the beginning of the
+        message, which says why a call failed. `data` has the files with the available weights."""
         tool = self.toolchain.tool(parameters.TOOL)
         if not data.parameters or not Path(tool).exists():
             return ""

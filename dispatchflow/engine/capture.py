@@ -56,8 +56,8 @@ def of_case(
 
     The output `3.in0` is the first operand of site 3, and `3.out1` is its second result. If some elements of `3.out1`
     depend on memory that the program never writes, there is also the output `3.out1.undefined`. It has a byte for each
-    element: 1 if the element depends on such memory, otherwise 0. The facts contain the fields of
-    `models.captured.Capture`.
+    element: 1 if the element depends on such memory, otherwise 0. If elements are narrower than a byte, it has a byte
+    for each byte of `3.out1` instead. The facts contain the fields of `models.captured.Capture`.
 
     Args:
         executor: executes the steps.

@@ -49,7 +49,7 @@ class DataResolver:
         self._environment, self._device_of, self._again = environment, device_of, again
         self.installed = installed
         self._known: dict[str | Workload, tuple[Data | None, Data | None]] | None = {} if frozen else None
-        """A cache of what `operands` and `data` return, by module or operation; None to cache nothing."""
+        """A dict from a module or operation to what `operands` and `data` return; None if nothing is cached."""
         self._reprints: dict[Module, Action] = {}
 
     def of_snapshot(self, reader: Reader) -> DataResolver:
@@ -259,7 +259,7 @@ class DataResolver:
     def _demotion(self, program: Workload) -> str:
         """Return the end of an error message: a note that the case's flags change the module's f64 to f32.
 
-        The text is empty if the flags do not."""
+        The text is empty if the flags do not change f64."""
         if type(program) is not Module or self._written(program) == self.declaration(program):
             return ""
         return f"; the case's {flags.quoted(program.meaning)} makes f64 f32, also in the function's types"

@@ -149,8 +149,8 @@ class ActionExecutor:
 def dumped(scratch: Path, to: str) -> bytes:
     """Return the lowering configurations that the compiler dumped.
 
-    `to` is where the compiler dumped them: a directory in `scratch`, or `-` for stdout. `command_lines.dump_of` returns
-    this value."""
+    `to` is the value that `command_lines.dump_of` returned for this compile: a directory in `scratch`, or `-` for
+    stdout."""
     files = [scratch / "stdout"] if to == "-" else sorted(filter(_is_regular, (scratch / to).glob("*")))
     return b"".join(path.read_bytes() for path in files)
 

@@ -28,8 +28,8 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
     `provenance.of_case` stores this form of the program. The outputs of the record:
 
     - `0.mlir`, `1.mlir`, …: the modules.
-    - `0.plain.mlir`, …: the modules to which a tuning added lowering configurations, without these configurations (see
-      `plain`).
+    - `0.plain.mlir`, …: copies of those modules to which a tuning added lowering configurations. The copies do not have
+      these configurations.
     - `extracted`: a `models.extraction.Extracted` as JSON.
 
     Raises:
@@ -56,10 +56,10 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
 
 
 def plain(module: int) -> str:
-    """Return the name of the output with a copy of an extracted module without a tuning's configurations.
+    """Return the name of an output: a module's copy without the lowering configurations from a tuning.
 
-    `module` is the number of the module. The copy can be compiled for any backend, but a lowering configuration suits
-    only one."""
+    `module` is the number of the extracted module. The copy can be compiled for any backend, but a lowering
+    configuration suits only one."""
     return f"{module}.plain.mlir"
 
 

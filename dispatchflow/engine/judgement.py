@@ -1,4 +1,4 @@
-"""Turn the verdicts on single results into the result of a verification."""
+"""Combine the verdicts on the parts of a verification into the result of the whole verification."""
 
 from __future__ import annotations
 

@@ -17,8 +17,9 @@ _RECOMPILES = ("phases", "passes", phases.SOURCES, *phases.OUTPUTS, annotate.LIN
 def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
     """Return the keys of the records that commands made from the outputs of stages.
 
-    They are the records of captures, of extractions, of compiles of extracted modules, and of second compiles of a case
-    (see `recompile`). Records that this version of dispatchflow would not reuse are left out.
+    They are the records of captures, of extractions, of compiles of extracted modules, and of compiles that repeat a
+    case's compile with additional flags (see `recompile`). Records that this version of dispatchflow would not reuse
+    are left out.
 
     Args:
         held: the store's records.

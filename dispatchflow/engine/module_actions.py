@@ -67,10 +67,10 @@ def expected_files(module: Module, results: Sequence[str]) -> Action:
 
 
 def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
-    """Return the action that computes a module's expected results with its code for the reference target.
+    """Return the action that computes a module's expected results by a call of the module itself.
 
-    `call` is the call of this code. The outputs `0`, `1`, … are the results. The output `types` lists the type of each
-    result, one in a line."""
+    For this call (`call`), the module is compiled for the target that computes expected results. The outputs `0`, `1`,
+    … are the results. The output `types` lists the type of each result, one in a line."""
     return called("expected", call, operands, results=tuple(results), types=True, protocol=VERIFICATION)
 
 

@@ -34,7 +34,7 @@ def stored(
 
     Args:
         program: the module.
-        action: the action that makes the module's inputs; the printed module is one of its ingredients.
+        action: the action that makes the module's inputs; it contains the digest of the printed module.
         scratch: a directory of the store, for the copies.
         store: the store.
         toolchain: the toolchain whose tool `iree-dump-parameters` reads the files. Without this tool, the formats,
@@ -42,8 +42,8 @@ def stored(
         limits: the time and memory limits of this tool.
 
     Raises:
-        ToolError: the tool cannot read a file, two files of a scope have the same weight, or a weight has another size
-            or element type than in the module.
+        ToolError: the tool cannot read a file, a weight is in two files of the same scope, or a weight's size or
+            element type is not the same as in the module.
         OSError: a file cannot be read, or has changed since the plan was made.
     """
     if not program.parameters:
@@ -82,9 +82,10 @@ def _check(program: Module, printed: Path, scratch: Path, toolchain: Toolchain, 
 
 
 def _types(program: Module, scratch: Path) -> dict[tuple[str, str], str]:
-    """Return a dict from (scope, key) to element type, for the weights in the `.safetensors` files.
+    """Return a dict from the name of each weight in the `.safetensors` files to the weight's element type.
 
-    Weights in files of another format, and weights of an unknown type, are left out."""
+    The name is a pair: scope and key. Weights in files of another format, and weights of an unknown type, are left out.
+    """
     found: dict[tuple[str, str], str] = {}
     for name, item in zip(program.parameter_names, program.parameters, strict=True):
         if item.ending == ".safetensors":

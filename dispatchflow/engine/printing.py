@@ -127,10 +127,11 @@ def expected(executor: ActionExecutor, program: Module, scratch: Path, results: 
 
 
 def explainer(executor: ActionExecutor, record: Record) -> Callable[[str, str], str]:
-    """Return a function that adds the node of a model to the reason why the model's compile failed.
+    """Return a function that improves the error message of a model's failed compile.
 
-    The function takes the compiler's log and the reason, and returns the longer reason. If it cannot tell at which node
-    the compile failed, it returns the reason unchanged. `record` is the record of the step that printed the module."""
+    The function takes the compiler's log and the message. It returns the message with the model's node at which the
+    compile failed. If it cannot find this node, it returns the message unchanged. `record` is the record of the step
+    that printed the module."""
 
     def explained(log: str, reason: str) -> str:
         if LABELLED not in record.outputs:

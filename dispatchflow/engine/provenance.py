@@ -52,7 +52,7 @@ class _Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Labels:
-    """The file name of the user's source, and the digest of a text whose locations lead to this source."""
+    """The digest of a text with a module's source locations, and the name of the user's source file."""
 
     digest: Digest
     title: str

@@ -22,7 +22,7 @@ from dispatchflow.tools.outcome import Outcome
 from dispatchflow.tools.toolchain import environment_of
 
 VERSION = 1
-"""The version of the outputs of a case's second compile. Raise it when these outputs change."""
+"""The version of what a repeated compile of a case outputs. Raise it when these outputs change."""
 
 _STREAM_BYTES = 1 << 42
 """The largest size of the text that the compiler may print. No real compile reaches this limit.
@@ -35,20 +35,20 @@ _OTHER_CODE = "this compile gave other code than the case's own, so what is show
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The input of a case's second compile, and the key and code digest of the first compile."""
+    """The module with which a case is compiled again, and the key and code digest of its usual compile."""
 
     text: bytes
     objects: dict[str, Digest]
     """A dict from file name to digest, for the files to which the text refers."""
     compile: Key
     code: Digest | None
-    """The code digest of the first compile; None if that compile wrote no code."""
+    """The code digest of the usual compile; None if that compile wrote no code."""
 
 
 def source_of(executor: StageExecutor, case: Case) -> Source:
-    """Compile a case as usual, and return the input for a second compile.
+    """Compile a case as usual, and return what is needed to compile it again with more flags.
 
-    The input is also returned if the usual compile fails.
+    The usual compile may fail: this function returns a value nevertheless.
 
     Raises:
         ToolError: the compiler cannot read the module, or the module does not have the case's function.
@@ -70,7 +70,7 @@ def source_of(executor: StageExecutor, case: Case) -> Source:
 
 @dataclass(frozen=True, slots=True)
 class Recompile:
-    """A second compile of a case, with additional flags."""
+    """Compiles a case again, after its usual compile, with additional flags."""
 
     executor: StageExecutor
     case: Case

@@ -60,11 +60,11 @@ class Regressions:
                 yield from self._verified(ingredients | {"code": code}, version)
 
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
-        """Yield a version for each recorded verification of some code that passed, whichever runtime made it.
+        """Yield a version for each recorded verification that passed for the code in `ingredients`.
 
-        `ingredients` are the parts of the verification's key, without the runtime. The yielded version is `version`,
-        the version of the toolchain that compiled the code. If `version` is None, it is the version of the runtime that
-        verified the code."""
+        `ingredients` are the parts of the verification's key, without the runtime; verifications by all runtimes count.
+        The yielded version is `version`, the version of the toolchain that compiled the code. If `version` is None, it
+        is the version of the runtime that verified the code."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:
@@ -82,8 +82,9 @@ class Regressions:
     def _compiled(self) -> dict[str, list[tuple[str, str]]]:
         """The successful compiles with toolchains other than the present one.
 
-        A key is a text that is equal for compiles of the same module with the same flags (see `_shared`). A value is a
-        list of such compiles. Each compile is a pair: the toolchain's version, and the digest of the code."""
+        A key is a text that is equal for compiles of the same module with the same flags and the same requested
+        lowering configuration (see `_shared`). A value is a list of such compiles. Each compile is a pair: the
+        toolchain's version, and the digest of the code."""
         versions = {known["digest"]: known["version"] for known in self._toolchains}
         found: dict[str, list[tuple[str, str]]] = {}
         for code, ingredients in self._records.passed_compiles(self._toolchain):

@@ -70,9 +70,9 @@ def difference(
 ) -> Result | Difference | None:
     """Call a module again, and compare its results with those of the first call.
 
-    The results of the first call are in the files `names`. `arrays` has an array of each result's type and shape.
-    Returns None if all results are equal, or if `place.again()` is None, which means that calls are not repeated.
-    Returns a failed result if a call failed, or if the second call wrote another number of bytes."""
+    The results of the first call are in the files `names`. For each result, `arrays` has an array with the result's
+    type and shape. Returns None if all results are equal, or if `place.again()` is None, which means that calls are not
+    repeated. Returns a failed result if a call failed, or if the second call wrote another number of bytes."""
     if (again := place.again()) is None:
         return None
     second = [f"second_{name}" for name in names]

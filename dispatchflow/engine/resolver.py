@@ -69,7 +69,7 @@ class Resolver:
         self.measured_elsewhere: set[Key] = set()
         """The keys of measurements that another invocation made during this one, so that this one reuses them."""
         self.unjudged: dict[Case, CaseState] = {}
-        """Cases measured by another runtime whose comparison with the present runtime is incomplete."""
+        """Cases measured by another runtime, which was not yet fully compared with the present runtime."""
         self.asked_to_measure: Collection[Case] = ()
         """The cases that the user selected for measurement; those with a valid measurement are not measured."""
         self.asked_for_sites: Collection[Case] = ()
@@ -140,7 +140,7 @@ class Resolver:
         return self.syntax.packs(case.target.backend)
 
     def rotation(self, case: Case) -> Rotation | None:
-        """Return which inputs of a case are copied for `cache=cold`; None if no input is, or if not known yet."""
+        """Return which inputs are copied for `cache=cold`; None if no input is copied, or none exists yet."""
         return None if case.cache == HOT else rotations.of(case.operation, self.supplies, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: StageState) -> StageState:

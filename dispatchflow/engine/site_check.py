@@ -32,14 +32,15 @@ class Operands:
     arguments: tuple[tuple[str, Digest], ...]
     """A pair for each operand: its type or value, and the digest of its bytes.
 
-    The type of a tensor is spelled `4x8xf32`. A scalar is given by its value, such as `=5`."""
+    A tensor is described by its sizes and its element type, such as `4x8xf32`. A scalar is described by its value, such
+    as `=5`."""
     results: tuple[tuple[str, Digest], ...]
     """A pair for each captured result: its type, and the digest of its bytes."""
     undefined: Mapping[int, Digest]
     """A mapping from result index to the digest of a mask, for the results with undefined elements.
 
-    The mask has a byte for each element, or for each byte of elements that are narrower than a byte. The byte is 1 if
-    the element depends on memory that the program never wrote."""
+    The mask has a byte for each element: 1 if the element depends on memory that the program never wrote, otherwise 0.
+    If elements are narrower than a byte, the mask has a byte for each byte of the result instead."""
 
     @property
     def data(self) -> Data:
@@ -52,12 +53,14 @@ class Operands:
 def of_site(executor: StageExecutor, site: int, operands: Operands, compiled: Record, device: Device) -> SiteCheck:
     """Compare a site's captured results with those that a reference computes from the captured operands.
 
+    The reference is the module of the site's dispatch, compiled for another target.
+
     Args:
         executor: executes the actions.
         site: the number of the site.
         operands: the site's captured operands and results.
-        compiled: the record of the compile that made the reference: it compiled the site's module for another target.
-        device: the device of the reference.
+        compiled: the record of the reference's compile.
+        device: the device that runs the reference.
 
     Raises:
         DamagedObject: an object was damaged or missing. The store has dropped it and the records that name it.
@@ -115,7 +118,8 @@ def _compared(place: ModuleCall, operands: Operands, data: Data) -> Result:
 def without(content: bytes, mask: Sequence[int] | bytes) -> bytes:
     """Return a copy of a tensor's bytes in which the masked elements are 0.
 
-    `mask` has a byte for each element of the tensor: 1 if the element is masked."""
+    `mask` has a byte for each element of the tensor: 1 if the element is masked. If elements are narrower than a byte,
+    it has a byte for each byte of the tensor instead."""
     import numpy as np
 
     array = np.frombuffer(content, np.uint8).reshape(len(mask), -1).copy()

@@ -134,7 +134,7 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make) if action else None
 
     def expected(self, program: Workload) -> Record | None:
-        """Compute the expected results. Return their record; None if not needed, or if an earlier step failed."""
+        """Compute expected results and return the record; None if unneeded, or if an earlier step failed."""
         if not program.compared:
             return None
         if isinstance(program, Module):

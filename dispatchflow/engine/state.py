@@ -33,7 +33,7 @@ class StageState(msgspec.Struct, frozen=True):
     - `failed`: a failure is recorded.
     - `blocked`: an earlier stage failed.
     - `off`: the stage is not requested, or it is not needed because a library brings its own code.
-    - `absent`: no device can run the case, or compute the results that it is compared with."""
+    - `absent`: no device can run the case, or no device can compute its expected results."""
     why: str
     action: Action | None = None
     record: RecordHead | None = None

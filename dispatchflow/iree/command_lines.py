@@ -112,7 +112,7 @@ def device_flags(device: str, cpus: Sequence[int]) -> tuple[str, ...]:
 
 
 def poisoned(device: Sequence[str]) -> tuple[str, ...]:
-    """Return device flags for a second call, in which uninitialized memory contains other bytes.
+    """Return device flags for a second call, in which new memory has other content than in the first call.
 
     If the results of both calls differ, the module may have read uninitialized memory. On the CPU, the debug allocator
     fills memory with 0xCD. For other devices, the flags stay the same."""
@@ -150,8 +150,9 @@ def run_argv(
 ) -> tuple[str, ...]:
     """Return a command line for one call that writes the results as raw bytes.
 
-    An input is `4x8xf32=@file`, `4x8xf32=1` (all ones) or a scalar such as `7`. Each of `parameters` names a scope and
-    a file with weights: `model=w.irpa`. If `outputs` is empty, the tool prints the types and sizes of the results."""
+    An input is a tensor from a file (`4x8xf32=@file`), a tensor of equal elements (`4x8xf32=1`), or a scalar (`7`).
+    Each of `parameters` names a scope and a file with weights: `model=w.irpa`. If `outputs` is empty, the tool prints
+    the types and sizes of the results."""
     return (
         tool,
         f"--module={module}",

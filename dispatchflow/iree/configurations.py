@@ -132,10 +132,10 @@ def _requests(text: str) -> Iterator[str]:
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
     """Return the first configuration in `wanted` that was not applied. Returns None if all were applied.
 
-    `wanted` is the result of `requested_by`. If a configuration was applied, but to fewer operations than request it,
-    the compiler may have removed the other operations. The configuration then counts as not applied only if some
-    dispatch of the module has none of the configurations in `wanted`. The returned text also has both numbers of
-    operations."""
+    `wanted` has the configurations that the operations of a module request, in the form that `requested_by` returns. If
+    a configuration was applied to fewer operations than request it, the compiler may have removed the other operations.
+    Such a configuration counts as not applied only if some dispatch of the module has none of the configurations in
+    `wanted`. The returned text then also says how many operations request it, and how many got it."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))
@@ -148,7 +148,7 @@ def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
 
 
 def _applied_requests(executable: AppliedExecutable) -> list[str]:
-    """Return the configurations applied to an executable, written as `requested_by` writes them."""
+    """Return the configurations applied to an executable, in each form in which a module may request them."""
     translation = f"{executable.pipeline} {executable.translation}".strip()
     each = [config for _, config in executable.configurations]
     return [translation, *each, *executable.inner, *(f"{translation}{AND}{config}" for config in each)]

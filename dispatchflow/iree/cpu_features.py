@@ -43,7 +43,9 @@ class HostCpu:
     name: str
     features: str
     named: str = ""
-    """The compiler's name for this CPU, if `name` replaces it because of hidden features; else empty."""
+    """The compiler's name for this CPU if `name` is another name; otherwise empty.
+
+    The two names differ if the machine hides features that the compiler's name implies."""
     hidden: str = ""
     """The features that the machine hides, such as `avx512f,gfni`; empty if it hides none."""
 

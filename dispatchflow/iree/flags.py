@@ -57,9 +57,9 @@ def parse(written: str) -> Flags:
 
 
 def of_meaning(flags: Flags) -> Flags:
-    """Return the flags of a case with which its reference must be compiled too.
+    """Select from a case's flags those with which the case's reference must also be compiled.
 
-    The reference is the module that computes the expected results. The returned flags are those that change the
+    The reference is the module that computes the expected results. The selected flags are those that change the
     module's results, and `--compile-from=flow` (`FORMED`), the flag for a module whose dispatches are already formed.
     """
     return tuple(flag for flag in flags if flag.partition("=")[0] in _DEFAULTS or flag == FORMED)

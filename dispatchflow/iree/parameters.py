@@ -63,7 +63,7 @@ class Named(NamedTuple):
 def value(scope: str, name: str) -> str:
     """Return the value of the option `--parameters=` for the file `name`.
 
-    The value is `scope=name`, or `name` if the scope is empty."""
+    `scope` is the scope of the file's weights. The value is `scope=name`, or `name` if the scope is empty."""
     return f"{scope}={name}" if scope else name
 
 
@@ -112,10 +112,11 @@ def hinted(reason: str) -> str:
 
 
 def given_instead(reason: str, entries: Sequence[Entry]) -> str:
-    """Return a text to add to `reason`: the available scopes or weights most similar to a missing one.
+    """Return a text to add to an error message: the available names most similar to a missing one.
 
-    `reason` is the runtime's message about a failed call. `entries` are the available weights. The result is empty if
-    the message is not about a missing scope or weight."""
+    A weight is named by a scope and a key. `reason` is the runtime's message about a failed call. If it says that a
+    scope is missing, the text lists scopes. If it says that a weight is missing, the text lists weights. Otherwise the
+    text is empty. `entries` are the available weights."""
     import difflib  # only on the way to an error message
 
     if match := _MISSING_SCOPE.search(reason):

@@ -53,7 +53,7 @@ class QueueOperation(msgspec.Struct, frozen=True, gc=False):
     submission: int
     submitted_ns: int
     ready_ns: int
-    """When the operation's dependencies were fulfilled, according to the record of the submission."""
+    """The time at which the operation's dependencies were fulfilled, as the submission's record says."""
     start_ns: int | None
     """The time at which the execution began; None if only the submission is recorded."""
     end_ns: int | None

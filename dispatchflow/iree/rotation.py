@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 MODULE = "dispatchflow_rotation"
 FILE = "rotation.vmfb"
-"""The file name of the compiled calling module, in the directory where the benchmark tool runs."""
+"""The file name of the compiled module that calls the measured function.
+
+The file is in the directory where the benchmark tool runs."""
 
 _ALIGNMENT = 64
 _PART_OF_MEMORY = 4
@@ -39,7 +41,9 @@ class Operand:
 
     @property
     def stride(self) -> int:
-        """The distance in bytes between two copies of the operand: its size, rounded up to a multiple of 64."""
+        """The distance in bytes from one copy of the operand to the next.
+
+        It is the operand's size, rounded up to a multiple of 64."""
         return -(-max(self.nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
 
 
@@ -87,15 +91,15 @@ class Rotation:
 
     @property
     def target(self) -> str:
-        """The symbol by which the calling module imports the measured function from another module."""
+        """The symbol by which the emitted module imports the measured function from that function's module."""
         return symbol(f"{self.callee}.{self.function}")
 
     @property
     def call(self) -> str:
         """The MLIR ops that call the measured function and return its results.
 
-        If operand i must not be in a cache, the call takes its current copy, `%cold{i}`. Otherwise it takes `%arg{i}`.
-        """
+        If operand i must not be in a cache, the call uses the current copy of the operand, `%cold{i}`. Otherwise it
+        uses `%arg{i}`."""
         given = ", ".join(f"%cold{i}" if operand.cold else f"%arg{i}" for i, operand in enumerate(self.operands))
         takes = ", ".join(operand.type for operand in self.operands)
         names = ", ".join(f"%result{index}" for index in range(len(self.results)))
@@ -113,10 +117,10 @@ TURN = """\
     %next = arith.remui %after, %count : index
     util.global.store %next, @next : index
 """
-"""The MLIR ops that set `%this`, the index of the operands' copies that a call uses.
+"""The MLIR ops that decide which copies of the operands a call uses.
 
-They also store the index for the next call. The function that contains these ops must define `%step` as 1, and `%count`
-as the number of copies."""
+They set `%this` to the index of these copies, and store the index for the next call. The function that contains these
+ops must define `%step` as 1, and `%count` as the number of copies."""
 
 
 def module(found: Rotation) -> str:
@@ -164,7 +168,7 @@ shape([{shape}]) type(%type{index}) encoding(%encoding) : {_VIEW}
 
 
 def symbol(name: str) -> str:
-    """Return a quoted reference to the symbol `name`, which may have any characters."""
+    """Return a quoted reference to the symbol `name`. The name may contain any characters."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'@"{escaped}"'
 

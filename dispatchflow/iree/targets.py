@@ -214,8 +214,8 @@ _OTHERS = re.compile(
 def named(name: str) -> Target | None:
     """Return the target with this name. Returns None if there is no such target.
 
-    `TARGETS` lists the common targets. A backend with the name of another CPU or GPU, such as `cuda-sm_75`, is a target
-    too. Whether the compiler knows this CPU or GPU is not checked."""
+    `TARGETS` lists the common targets. A name that consists of a backend and another CPU or GPU, such as `cuda-sm_75`,
+    is a target too. Whether the compiler knows this CPU or GPU is not checked."""
     if name in TARGETS or name in HINTS or (match := _OTHERS.fullmatch(name)) is None:
         return TARGETS.get(name)
     backend, architecture = filter(None, match.groups())

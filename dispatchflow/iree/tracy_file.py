@@ -266,10 +266,11 @@ class _Reader:
         return unfinished
 
     def _timeline(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Read the zone executions of one thread, and add them to `times` as `_threads` describes.
+        """Append the durations of one thread's zone executions to `times`. Return how many did not finish.
 
-        The file stores nested zones between the begin and the end of the zone around them. Each time in the file is
-        relative to the time before it."""
+        `times` is a dict from a pair of indices, which `_threads` describes, to durations in ns. The file stores nested
+        zones between the begin and the end of the zone around them. Each time in the file is relative to the time
+        before it."""
         content, position = self._content, self._position
         begin, end = struct.Struct("<hqII"), struct.Struct("<q")
         (left,) = struct.unpack_from("<I", content, position)

@@ -39,7 +39,7 @@ def _arguments():
 class Calls:
     """The base class for libraries, such as numpy, that are called through a Python file.
 
-    The function `main` in the file calls the library and returns one result."""
+    The file has a function `main`, which calls the library and returns one result."""
 
     def function(self, path, operands):
         names = {}

@@ -22,9 +22,9 @@ def call_argv(
     The caller completes the command line. For a single call, it appends an `--output=FILE` for each result. For timed
     calls, it uses `block_argv`.
 
-    The script runs in a directory that contains the file `program`: a Python program or a model. The same directory
-    must contain input i in the file `RECIPE_i.bin`. RECIPE is the argument `recipe`: the name of the way in which the
-    inputs were made, such as `random`."""
+    The script runs in a directory that contains the file `program`: a Python program or a model. The inputs must be in
+    the same directory: input 0 in the file `random_0.bin` if `recipe` is `random`, and so on. `recipe` is the name of
+    the way in which the inputs were made."""
     return (
         sys.executable,
         "-I",  # ignores environment variables such as PYTHONPATH

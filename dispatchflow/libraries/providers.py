@@ -124,11 +124,11 @@ def code(program: Digest, library: Library, installed: Installed) -> Digest:
 
 
 def device_of(library: Library, target: Target, device: Device, environment: Mapping[str, str]) -> Device:
-    """Convert the description of a device: `device` describes it for IREE, the result for `library`.
+    """Return the description of a device for calls of `library`. `device` is its description for IREE.
 
     The URI becomes the library's name for the device, such as `cuda`. The properties that identify the device in cache
     keys change, too: IREE's runtime is removed, and the environment variable `LD_LIBRARY_PATH` is added if it is set,
-    because it decides which shared libraries are loaded."""
+    because this variable decides which shared libraries are loaded."""
     ours = {name: value for name, value in device.identity.items() if name not in ("uri", "runtime")}
     uri = library.devices[target.driver]
     return replace(device, uri=uri, identity={"uri": uri, **ours, **libraries(environment)})

@@ -4,8 +4,8 @@ Anchors are two kernels that never change. Their times show how fast the machine
 a round measures each anchor and each case of a group of cases once.
 
 The recorded times of the anchors are called their history. All projects of the user share one history for each device,
-and the store of each project keeps a copy. If the copy has other compiled anchors or begins with other times than the
-shared history, this project uses only its copy."""
+and the store of each project keeps a copy. If a project's copy differs from the shared history in the compiled anchors
+or in the times of the first run, the project uses only its copy."""
 
 from __future__ import annotations
 
@@ -85,9 +85,8 @@ class AnchorSet:
             blocks_ns: the times in ns of the case's benchmark processes.
 
         Returns:
-            The speed, and a dict from each anchor's name to the times in ns of its benchmark processes since that call
-            of
-            `marks`."""
+            The speed, and a dict from each anchor's name to the times in ns of its benchmark processes after `since`.
+        """
         # A disturbed session, perhaps ten times slower than the others, would widen the intervals in the next 63: the
         # history keeps 64 sessions.
         crowded = any(disturbed(trial.disturbed_blocks, len(trial.waits)) for trial in self.trials)
@@ -171,11 +170,11 @@ class Anchors:
     def _modules_and_history(
         self, name: str, kernels: Sequence[Kernel], target: Target
     ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
-        """Return the digests of the anchors' compiled modules, by the anchors' names, and the user's records.
+        """Return a dict from each anchor's name to the digest of its compiled module, and the user's records.
 
         If a module is missing, all anchors are compiled. The user's records about this machine contain the anchors'
-        times that all projects share. None is returned instead of them if this project uses only its own copy of these
-        times."""
+        times that all projects share. If this project uses only its own copy of these times, the second item is None.
+        """
         records, facts = self._store.records, self._facts
         text, machines = records.remembered(name), History.of(facts.remembered(name))
         own = History.of(text)

@@ -92,8 +92,8 @@ class History:
     def prior(self) -> Sensitivity:
         """The assumption about how strongly a case's time follows the anchors, before any case was measured.
 
-        The value is `PRIOR` with another standard deviation `case_sd`: it is estimated from the differences between the
-        recorded times of the two anchors."""
+        The value is `PRIOR`, except for the standard deviation `case_sd`, which is estimated from the differences
+        between the recorded times of the two anchors."""
         # `case_sd` is estimated from the differences between the two anchors.
         logs = [values for found in self.sessions.values() if len(values := self._logs(found)) == len(KINDS)]
         return replace(PRIOR, case_sd=_pooled([(one - other) / sqrt(2) for one, other in logs], PRIOR.case_sd)[1])
@@ -191,7 +191,7 @@ class Moment:
     unusual: float = 0.0
     """The deviation of this run's log(time of the anchor kernels) from the mean over all recorded runs."""
     case_unusual: float = 0.0
-    """The deviation of this run's log(case's time) from the time that the anchor kernels predict."""
+    """The deviation of log(case's time) in this run from the value that the anchor kernels predict."""
 
     @property
     def between(self) -> float:
@@ -218,7 +218,8 @@ class Moment:
     def later(self, within: float) -> float:
         """Return the half-width of the 95 % interval in which the case's median in another run is expected.
 
-        `within` is the half-width of the interval for this run's median. Both half-widths are those of log(time)."""
+        `within` is the half-width of the interval for this run's median. Both intervals are for the logarithm of the
+        median."""
         apart = self.session_sd**2 + max(self.session_sd, abs(self.unusual)) ** 2
         felt = (self.sensitivity**2 + self.sensitivity_sd**2) * apart
         freedom = PRIOR_SESSIONS + max(0, self.sessions - 1)
@@ -228,8 +229,8 @@ class Moment:
         """Return the half-width of the 95 % interval for the case's corrected median in another run.
 
         A corrected median is a median divided by `correction`. `within` is the half-width of the interval for this
-        run's median. Both half-widths are those of log(time). Returns None if no anchor kernel could run, or if the
-        interval is at least as wide as that of `later`."""
+        run's median. Both intervals are for the logarithm of the median. Returns None if no anchor kernel could run, or
+        if the interval is at least as wide as that of `later`."""
         # The sensitivity is uncertain, which widens the interval. The effect grows with the distance of the anchors'
         # times from those of the machine's first session. For the other session, this distance is assumed to be
         # `session_sd`.

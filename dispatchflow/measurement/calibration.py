@@ -115,7 +115,10 @@ def compute_kind(signature: Signature | None, processor: Processor) -> str | Non
 
 
 def traffic_kind(working_set_bytes: int, cache_bytes: int | None) -> str:
-    """Return `memory` if the working set is larger than twice the last-level cache, else `cache`."""
+    """Return the level of memory whose speed limits the data traffic of a call: `memory` or `cache`.
+
+    The result is `memory` if the call's working set is larger than twice the last-level cache. Otherwise, or if the
+    size of the cache is unknown, it is `cache`."""
     return "memory" if cache_bytes is not None and working_set_bytes > 2 * cache_bytes else "cache"
 
 

@@ -71,7 +71,8 @@ def work_of_site(site: Site) -> Work | None:
 def _highest(text: str | None, rates: Mapping[str, float]) -> dict[str, float]:
     """Return a dict from each kind of calibration kernel to its highest known rate.
 
-    Both `rates` and the JSON `text` contain such a dict. The higher of their rates is returned."""
+    `rates` is such a dict, and `text` is another one as JSON, or None. If both have a kind, the higher rate is
+    returned."""
     known: dict[str, float] = json.loads(text or "{}")
     return known | {kind: max(rate, known.get(kind, 0.0)) for kind, rate in rates.items()}
 
@@ -186,15 +187,15 @@ class Ceilings:
     def copy_to_store(self, target: Target, device: Device) -> None:
         """Copy the calibration kernels' highest rates from the user's cache directory to this project's store.
 
-        All projects of the user share the cache directory. If it is lost, the rows of this project keep their ceilings.
-        """
+        All projects of the user share the cache directory. If the directory is lost, the rows of this project keep
+        their ceilings."""
         for one in (device, *self._with_fewer_threads(target, device)):
             name, rates = self.name(target, one), self._rates(target, one)
             if rates != json.loads(self._store.records.remembered(name) or "{}"):
                 self._store.records.revise(name, partial(_highest_json, rates=rates))
 
     def missing(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
-        """Return those of `kinds`, which are kinds of calibration kernels, that must still be measured.
+        """Return those of the given kinds of calibration kernels that must still be measured.
 
         A kind must be measured if the target has a kernel of this kind and no rate is recorded for it."""
         known = {kernel.kind for kernel in self.kernels(target)} - set(self._rates(target, device))
@@ -223,7 +224,7 @@ class Ceilings:
         self._reached.clear()
 
     def _remember(self, name: str, rates: Mapping[str, float]) -> dict[str, float]:
-        """Record those of `rates` that are higher than the recorded ones. Return the highest rates.
+        """Record each rate that is higher than the recorded rate of its kind. Return the highest rates.
 
         `rates` is a dict from a kind of calibration kernel to its rate. The result includes rates that another run
         recorded meanwhile."""

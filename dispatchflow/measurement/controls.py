@@ -57,8 +57,8 @@ def questions(
         judged: takes a measurement and a device. It returns the recorded judgement that compares the measurement's
             runtime with the new one on that device, or None if there is no such judgement.
         block_s: the length of one benchmark process, in seconds.
-        run: the name of this run. A group is judged again if another run recorded its judgement and the judgement is
-            `unknown`, neither equally fast nor different."""
+        run: the name of this run. A recorded judgement `unknown` (neither equally fast nor different) is made again if
+            another run made it. A judgement from fewer controls than can now be measured is always made again."""
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)
@@ -96,8 +96,9 @@ def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
 class _Sides:
     """The times of one control with the old and with the new runtime.
 
-    A control is a case whose times show whether two runtimes are equally fast. It is measured several times with each
-    runtime, alternately. The list `old_ns` has the times with the old runtime, `new_ns` those with the new one."""
+    A control is a case whose times show whether two runtimes are equally fast. The list `new_ns` has its times with the
+    new runtime. If `together` is true, the old runtime is measured alternately with the new one, and `old_ns` has the
+    times. Otherwise the old runtime cannot be used, and its times are those of an earlier run, `recorded`."""
 
     case: str
     trial: Trial

@@ -190,9 +190,9 @@ class Executors:
     def _rotate(self, call: Call, place: Path) -> list[int]:
         """Write the files for cold operands, which must not be in the cache when a call reads them.
 
-        For each cold operand, a file with many copies is written. A further file is a compiled module that calls the
-        measured function with the next copies, each time it is called. Returns a number for each operand: the size of
-        all its copies together in bytes, or 0 if the operand is not cold.
+        For each cold operand, a file with many copies is written. A module that calls the measured function is
+        compiled, too: each call of this module passes the next copies. Returns a number for each operand: the total
+        size of its copies in bytes, or 0 if the operand is not cold.
 
         Raises:
             ToolError: the size of the cache is not known, the copies need too much memory, or the module does not

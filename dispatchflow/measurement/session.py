@@ -152,8 +152,8 @@ class Session:
     def _round(self, ours: Sequence[Trial]) -> list[Trial]:
         """Return the measurements of a round in their order: first the anchors, then the cases.
 
-        Both parts are in random order. Anchors are kernels that never change; their times show the speed of the
-        machine."""
+        The anchors are in random order, and so are the cases. Anchors are kernels that never change; their times show
+        the speed of the machine."""
         # Anchors are first, so that a case that is finished in this round has their blocks too.
         places = {id(trial.anchors): trial.anchors for trial in ours if trial.anchors is not None}
         for trial in ours:

@@ -30,17 +30,19 @@ from dispatchflow.store.entries import Record
 from dispatchflow.tools import processes
 
 _EVENTS = 20_000
-"""A block measures as many calls as launch this number of dispatches, or fewer.
+"""The measured calls of a block (one profiled process) launch at most about this number of dispatches.
 
 The number of calls is computed as if each site launched one dispatch in each call. A profile has about 300 bytes for
 each dispatch."""
 _ATTEMPTS = 5
-"""The number of attempts to profile a block. If events are lost, `_INCOMPLETE` applies instead."""
+"""The number of attempts to profile a block, unless the runtime loses events of the profile.
+
+If it loses events, the number is `_INCOMPLETE`."""
 _INCOMPLETE = 20
 """The number of attempts to profile a block if the runtime loses events of the profile."""
 _FLUSH_MS = 1
 _LOADS = 5
-"""The number of times that the recorded load of a module is replayed."""
+"""The number of times that a recording of a module's loading and of one call is replayed."""
 
 
 _Read = TypeVar("_Read")
@@ -118,10 +120,10 @@ class SiteTrials:
         return blocks
 
     def _with_load(self, chain: CaseState, made: Artifacts, program: Program, times: ProgramTimes) -> ProgramTimes:
-        """Measure the dispatches that run while the module is loaded; return `times` with their total time.
+        """Measure the dispatches that the loading of the module runs; return `times` with their total time.
 
-        If loading the module runs no dispatches, `times` is returned unchanged. If their time cannot be measured, the
-        field `load_unknown` of the result says why."""
+        If the loading runs no dispatches, `times` is returned unchanged. If their time cannot be measured, the field
+        `load_unknown` of the result says why."""
         # They run before the profile of the calls begins. Therefore a load and a call are recorded once, replayed and
         # profiled.
         tools, device, operation = self.executor.resolver.toolchain, chain.device, chain.case.operation

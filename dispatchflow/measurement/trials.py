@@ -80,9 +80,9 @@ class Trial:
 
     Each benchmark process that reports the dispatch adds one time."""
     waits: list[float | None] = field(default_factory=list)
-    """The fraction of its wall time that each benchmark process waited for a CPU.
+    """The part of each benchmark process's wall time in which the process waited for a CPU.
 
-    The list has one item for each process. An item is None if the fraction is unknown."""
+    The list has one fraction for each process. An item is None if the fraction is unknown."""
     retaken: int = 0
     """The number of benchmark processes that were repeated, because they waited too long for a CPU.
 
@@ -217,7 +217,9 @@ class LibraryTrial(_Slow):
     """The measurement of a call to a library such as numpy, instead of a compiled module."""
 
     call: Sequence[str] = ()
-    """The command line of the process that calls the library. Options for each block are appended to it."""
+    """The beginning of the command line that calls the library.
+
+    For each benchmark process, options are appended."""
     version: str = ""
     """The library's version."""
     sets: int | None = None

@@ -122,7 +122,9 @@ def mentions(text: str, name: str) -> bool:
 
 
 def module_name(text: str) -> str:
-    """Return the name that a module has after it is compiled: its name in `text`, or else `module`."""
+    """Return the name that a module has after it is compiled.
+
+    This is its name in `text`, or `module` if it has none."""
     match = re.search(rf"^module @({_SYMBOL})", text, re.MULTILINE)
     return _symbol(match[1]) if match else "module"
 

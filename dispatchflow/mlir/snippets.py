@@ -37,8 +37,8 @@ def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
 def scalars(values: Sequence[int], element: ElementType) -> tuple[str, str, str]:
     """Return (names, types, ops) for constant scalars that a named linalg op takes after its tensors.
 
-    The names and the types are text to append to the operands of the named op: `, %scalar0, %scalar1` and `, i32, i32`.
-    The returned ops define the scalars and must come before the named op."""
+    The names are text to append to the op's operands, such as `, %scalar0, %scalar1`. The types are text to append to
+    the operands' types, such as `, i32, i32`. The returned ops define the scalars and must come before the named op."""
     names = [f"%scalar{i}" for i in range(len(values))]
     text = "".join(
         f"    {name} = arith.constant {value} : {element.mlir} loc(unknown)\n"
@@ -130,8 +130,8 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
     """Return the ops with which a `linalg.generic` adds the product of two inputs to `%so_far`.
 
-    Pass the result to `generic` as `lines`. `factors` is a dict from the block argument's name of each input to the
-    input's tensor type. Both inputs are converted to the type `to` before they are multiplied."""
+    Pass the result to `generic` as `lines`. `factors` is a dict from the name of each input's block argument to the
+    type of the input tensor. Both inputs are converted to the type `to` before they are multiplied."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [

@@ -64,9 +64,9 @@ class TensorType(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     element: ElementType
     dynamic: tuple[str, ...] = ()
-    """The name of the SSA value that is the size of each axis; an empty string for a static axis.
+    """The names of the SSA values that have the sizes of the axes, one name for each axis.
 
-    The tuple is empty if all axes are static."""
+    A static axis has an empty string. The tuple is empty if all axes are static."""
 
     @property
     def spelling(self) -> str:

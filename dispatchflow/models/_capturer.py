@@ -190,7 +190,9 @@ class Capturer:
 
 
 def _filled(module, number):
-    """Replace each `flow.tensor.empty` by a splat of `number`; return how many were replaced."""
+    """Replace undefined tensors of floats or integers by splats of `number`; return how many.
+
+    An undefined tensor is the result of a `flow.tensor.empty`."""
     found = [each for each in reading.walk(module.operation) if each.name == "flow.tensor.empty"]
     filled = 0
     for operation in found:

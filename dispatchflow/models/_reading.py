@@ -22,7 +22,7 @@ def walk(operation, inside=lambda operation: True):
 
 
 def names(location, prefix):
-    """Return the numbers N of the names `prefix`N in a location, each number once.
+    """Return the numbers that follow `prefix` in the names of a location, each number once.
 
     For example, the name `df.op.7` gives 7 for the prefix `df.op.`. Locations nested in a matching name are not
     searched."""

@@ -150,10 +150,10 @@ def sites(options):
 
 
 def _is_entered(operation):
-    """Return whether the operations nested in `operation` get their own entries in a dispatch's list.
+    """Return whether the operations inside `operation` are described by entries of their own.
 
-    The list has the operations of the dispatch. The result is False for a linalg operation: the operations in its body
-    are the `scalars` of its entry."""
+    A dispatch is described by a list of entries, one for each operation in it. The result is False for a linalg
+    operation: the operations in its body are only the `scalars` of its entry."""
     return not operation.name.startswith("linalg.")
 
 
@@ -239,7 +239,7 @@ def _top(operation):
 
 
 def _places(module):
-    """Map each top-level operation to (name, at load): what launches the dispatches that it contains.
+    """Return a dict from each top-level operation to what launches its dispatches: (name, at load).
 
     If a function launches them, `name` is the function's name, and `at load` is False. If an initializer launches them,
     `at load` is True, and `name` lists the globals that the initializer stores.

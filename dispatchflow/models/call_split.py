@@ -19,7 +19,7 @@ Span = tuple[int, int]
 class Split(msgspec.Struct, frozen=True):
     """The wall time of one or more calls, and the five parts that add up to this time; all in ns.
 
-    A moment that fits several parts counts only in the one whose field comes first."""
+    A point in time that fits several parts counts only in the first of them, in the order of the fields."""
 
     call_ns: int
     """The wall time of the calls, as the benchmark tool measured it."""
@@ -76,7 +76,8 @@ def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], c
 def spans_of(launches: Iterable[Launch], operations: Iterable[QueueOperation]) -> list[Span]:
     """Return the start and the end of each queue operation's execution, in ns.
 
-    If the profile does not have these times, they are estimated in the same way as in `split_of`."""
+    If the profile does not have these times, they are estimated. An operation with dispatches counts as running from
+    the start of its first dispatch to the end of its last dispatch, and any other from `submitted_ns` to `ready_ns`."""
     executing = _executing(launches)
     return [_span(each, executing.get(each.submission)) for each in operations]
 

@@ -28,7 +28,7 @@ class Value(msgspec.Struct, frozen=True):
     value: str
     """The name of the operand (`in0`) or result (`out1`)."""
     type: str
-    """The MLIR type: `tensor<4x?xf32>`, `index`."""
+    """The MLIR type, such as `tensor<4x?xf32>` or `index`."""
     slot: int | None
     """The index, in `Capturing.slots`, of the global that holds the value.
 

@@ -11,7 +11,7 @@ Point = int | str
 """A point of the def-use graph: the number of a node, or the name of a point that is no operation.
 
 These names are `argument main 0` for argument 0 of the function `main`, `result main` for the results of this function,
-and `constant` for what operations without operands depend on."""
+and `constant`, on which all operations without operands depend."""
 
 
 class DefUse:
@@ -21,12 +21,12 @@ class DefUse:
     to the linalg operation's node. Each operation in a function, loop or branch has its own node.
 
     A point of the graph is a node (as its number), an argument of a function (`argument main 0`), the results of a
-    function (`result main`), or `constant`."""
+    function (`result main`), or `constant`, on which all operations without operands depend."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self.owner = [self._owner(number) for number in range(len(nodes))]
-        """The number of each operation's node: the operation's own, or that of the linalg operation around it."""
+        """The number of each operation's node; in the body of a linalg operation, that operation's number."""
         self.before: dict[Point, dict[Point, None]] = {}
         self.after: dict[Point, dict[Point, None]] = {}
         for number in range(len(nodes)):

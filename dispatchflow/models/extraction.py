@@ -30,13 +30,13 @@ class Argument(msgspec.Struct, frozen=True):
     """One argument of the function in an extracted module. The function launches one dispatch."""
 
     type: str
-    """The argument's MLIR type: `tensor<4x?xf32>`, `index`."""
+    """The argument's MLIR type, such as `tensor<4x?xf32>` or `index`."""
     value: str
     """The name of what the argument passes to the dispatch.
 
-    If the argument is an operand of the dispatch, this is the operand's name, `in0`. If it is the size of a dimension,
-    this is the name of the operand or result (`out0`) with this dimension. If it is a number that occurs only in the
-    dispatch's workload, this is `workload0`."""
+    If the argument is an operand of the dispatch, this is the operand's name, such as `in0`. If it is the size of a
+    dimension, this is the name of the operand or result that has this dimension. If it is a number that occurs only in
+    the dispatch's workload, this is `workload0`."""
     dim: int | None = None
     """The index of the dimension whose size is passed; None if no size is passed."""
 
@@ -63,7 +63,7 @@ class Value(msgspec.Struct, frozen=True):
     """A captured operand or result of a dispatch."""
 
     type: str
-    """The type with the sizes at run time, `4x8xf32`; `index` or `i32` for a scalar."""
+    """The type with the sizes at run time, such as `4x8xf32`; for a scalar, such as `index` or `i32`."""
     content: bytes | None = None
     """The bytes of a scalar, little-endian; None for a tensor, whose bytes are in a file."""
     undefined: bool = False
@@ -85,9 +85,9 @@ class Sweep(msgspec.Struct, frozen=True):
     expected: tuple[str, ...] = ()
     """The value of `expected` in the table. It is empty if the results are not compared."""
     files: tuple[tuple[str, str], ...] = ()
-    """The files beside the module, as pairs: name of the file, name of the captured value in it.
+    """The files beside the module: for each, its name and the name of the captured value in it.
 
-    An example of a pair is (`s01.in0.bin`, `in0`)."""
+    An example is the pair (`s01.in0.bin`, `in0`)."""
     why: str | None = None
     """The reason why inputs or expected results are missing; None if neither is missing."""
 
@@ -110,8 +110,8 @@ def stem(number: int, program: Program) -> str:
 def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict[int, list[Site]]:
     """Return a dict from the number of each extracted module to the sites that launch its dispatch.
 
-    Only sites whose numbers are in `sites` are included, in program order. A site has no module, and is left out, if
-    the compiler added its dispatch after it had formed all others."""
+    Only sites whose numbers are in `sites` are included, in program order. Sites without a module are left out; these
+    are sites whose dispatches the compiler added after it had formed all others."""
     found: dict[int, list[Site]] = {}
     for site in program.sites:
         if site.number in sites and site.dispatch in extracted.dispatches:
@@ -180,9 +180,10 @@ def _unusable(module: Extract) -> str | None:
 
 
 def random_input(argument: Argument) -> str | None:
-    """Return the entry of a spec's `inputs` that gives an argument random numbers, such as `4x8xf32`.
+    """Return an entry for a spec's `inputs`, such as `4x8xf32`, that stands for random numbers.
 
-    If the argument is a scalar or has a dynamic size, the result is None."""
+    The entry is for one argument of an extracted module's function. If the argument is a scalar or has a dynamic size,
+    the result is None."""
     type_ = spelling(argument.type)
     if "?" in type_ or not argument.type.startswith("tensor<"):
         return None

@@ -29,7 +29,9 @@ class ResultCheck(msgspec.Struct, frozen=True):
     word: str
     """The verdict, one of `verification.verdict_words.VERIFICATIONS`."""
     error: float | None
-    """The worst element's error divided by the smaller of its two tolerances; None if bits are compared."""
+    """The largest quotient of an element's error and its tolerance; None if bits are compared.
+
+    An element has a tight and a loose tolerance; this is the tight one."""
     wrong: int
     """The number of elements that are not as expected."""
     elements: int
@@ -87,8 +89,8 @@ class Located(msgspec.Struct, frozen=True):
     other: str | None = None
     """The name of another target that could be the reference.
 
-    It is a target for which the first site in `uncompiled` compiles. The name is None if all sites compile for the
-    present reference, or if no such target was found."""
+    The first site that does not compile for the present reference compiles for this target. The name is None if all
+    sites compile for the present reference, or if no such target was found."""
 
     @property
     def wrong(self) -> tuple[SiteCheck, ...]:

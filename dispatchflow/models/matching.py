@@ -75,11 +75,11 @@ def _exports(run: Sequence[Launch]) -> tuple[str, ...]:
 def _by_order_of_creation(
     runs: Sequence[Sequence[Launch]], candidates: Mapping[tuple[str, ...], Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Find the command buffers of the program to which each command buffer in a profile may correspond.
+    """Find, for each command buffer in a profile, the command buffers of the program that it may be.
 
-    The result is a dict from the runtime's number of a command buffer in the profile to a list of indices of command
-    buffers in the program. Numbers and indices both ascend in the order of creation, and an index that contradicts this
-    order is left out. A command buffer that was submitted only once is not in the dict.
+    The result is a dict. Each key is the number that the runtime gave to a command buffer in the profile. The value is
+    a list of indices of command buffers in the program. Numbers and indices both ascend in the order of creation, and
+    an index that contradicts this order is left out. A command buffer that was submitted only once is not in the dict.
 
     The dict is empty if no assignment fits, or if one command buffer was submitted with different sequences of exports.
 
@@ -109,7 +109,7 @@ def _by_order_of_creation(
 def _ascending(choices: Iterable[Sequence[int]]) -> list[int] | None:
     """Choose one number from each of `choices` so that the result strictly ascends; prefer small numbers.
 
-    Within each choice, the numbers must ascend. If no strictly ascending result is possible, return None."""
+    Each of `choices` must be in ascending order. If no strictly ascending result is possible, return None."""
     found: list[int] = []
     for choice in choices:
         above = [number for number in choice if not found or number > found[-1]]

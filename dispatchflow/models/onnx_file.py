@@ -32,10 +32,10 @@ def function(content: bytes) -> str:
 
 
 def weight_files(content: bytes) -> dict[str, str]:
-    """Return a dict from each file of external data that an ONNX model uses to the name of a tensor in it.
+    """Return the files of external data that an ONNX model uses, and the name of a tensor in each.
 
-    `content` is the ONNX file. The keys are paths, relative to the model's folder. If a file contains several tensors,
-    the name is that of the first."""
+    `content` is the ONNX file. The result is a dict from the files' paths, which are relative to the model's folder, to
+    the names. If a file contains several tensors, the name is that of the first."""
     found: dict[str, str] = {}
     if b"location" not in content:  # this search takes some ms, reading every node takes seconds
         return found

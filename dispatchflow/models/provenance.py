@@ -20,7 +20,7 @@ def program(source: Source, formed: Dispatches, host: Launches) -> Program:
     """Return the sites of a compiled program, with the source operations that each site computes.
 
     Args:
-        source: the operations of the program's source module, as it is printed for the compiler.
+        source: the operations of the module that is given to the compiler.
         formed: the operations and dispatches of the module after the compiler has formed all dispatches.
         host: the places of the host program that launch dispatches.
 

@@ -64,10 +64,10 @@ def rolled_up(program: Program, times: ProgramTimes, by: By, depth: int = 1) -> 
     Args:
         program: the sites and their source operations.
         times: the times of the sites.
-        by: how a site is named. With `op`, by the names of its source operations. With `scope`, by the first components
-            of these names. With `executable`, by its executable.
-        depth: the number of components with `by="scope"`. For example, the operation `blocks.0.attn/linear` belongs to
-            `blocks.0` if `depth` is 2."""
+        by: what gives a site its name: the names of its source operations (`op`), the first components of these names
+            (`scope`), or its executable (`executable`).
+        depth: the number of these components if `by` is `scope`. For example, the operation `blocks.0.attn/linear`
+            belongs to `blocks.0` if `depth` is 2."""
     name_of = _naming(program, by, depth)
     sites = {site.number: site for site in program.sites}
     parts: dict[str, list[SiteTime]] = defaultdict(list)

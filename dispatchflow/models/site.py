@@ -11,9 +11,10 @@ Evidence = Literal["location", "data flow", "launch"]
 """The evidence that a site computes a source operation.
 
 - `location`: an operation inside the site's dispatch has the location of the source operation.
-- `data flow`: the locations inside the dispatch do not decide. In the def-use graph, the source operation lies between
-  the operations of the preceding dispatches and those of the following dispatches. If no operation lies between them,
-  it is one of theirs, and its location also occurs inside this dispatch.
+- `data flow`: the locations inside the dispatch do not show what it computes. In the def-use graph, the source
+  operation lies between the operations of the preceding dispatches and those of the following dispatches. If no
+  operation lies between them, a preceding or a following dispatch computes the source operation, whose location also
+  occurs inside this dispatch.
 - `launch`: the compiler added the dispatch after it had formed all others. The operation that launches the dispatch has
   the location of the source operation."""
 
@@ -24,13 +25,15 @@ class SourceOperation(msgspec.Struct, frozen=True):
     number: int
     """The operation's index, from 0, among all operations in the text that the compiler reads."""
     kind: str
-    """The operation's MLIR name, `linalg.matmul`; for an ONNX node, its operator, `onnx.Conv`."""
+    """The operation's MLIR name, such as `linalg.matmul`.
+
+    For an ONNX node, it is the node's operator, such as `onnx.Conv`."""
     name: str | None = None
     """The operation's name in the model.
 
     For ONNX this is the node's name. For PyTorch it is a path of modules, such as `blocks.0.attn/linear`."""
     place: str | None = None
-    """The place in the source, `net.mlir:12:8`."""
+    """The place in the source, such as `net.mlir:12:8`: file, line and column."""
     computes: bool = True
     """Whether the operation computes or moves the elements of tensors.
 

@@ -103,7 +103,7 @@ class ProgramTimes(msgspec.Struct, frozen=True):
     sites: tuple[SiteTime, ...]
     """The sites that the profiled calls launched, in program order."""
     untimed: dict[int, str]
-    """A dict from the number of each site without a time to the reason.
+    """A dict of the sites that have no time: the keys are their numbers, the values are the reasons.
 
     The reason is `at load` for a site that runs when the program is loaded, and otherwise `not launched`."""
     split: Split

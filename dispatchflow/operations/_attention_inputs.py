@@ -25,7 +25,7 @@ _GAP = 128.0
 """If a score is lower than the query's largest score by this amount, its exponential underflows to 0."""
 
 _STEP = 8.0
-"""The amount by which each product of query and key elements raises or lowers a score in `balanced`.
+"""The amount by which each product of query and key elements changes a score in the recipe `balanced`.
 
 Each element of a mask lowers a score by the same amount. A key whose score is larger by 8 than all others gets most of
 the weight, even among hundreds of keys: exp(8) is 2981."""

@@ -77,9 +77,9 @@ class Contraction(Summed):
     lhs: ClassVar[str]
     rhs: ClassVar[str]
     out: ClassVar[str]
-    """The dims of the result, one letter each; `lhs` and `rhs` are those of the left and right factor.
+    """The dims of the result, one letter each, in row-major order: `mn` for a matmul.
 
-    The dims are in row-major order: `mk`, `kn` and `mn` for a matmul."""
+    In the same way, `lhs` and `rhs` have the dims of the left and of the right factor: `mk` and `kn` for a matmul."""
     signatures: ClassVar[Mapping[str, Signature]] = {
         **FLOATS,
         "bf16_bf16": signature("bf16,bf16->bf16"),

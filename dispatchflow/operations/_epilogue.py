@@ -1,4 +1,4 @@
-"""Epilogues: functions of each element of a sum, computed in the same dispatch as the sum."""
+"""Epilogues: functions applied to each element of a result before it is stored, in the same dispatch."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class Summed(Operation):
 
     @property
     def library_types(self) -> Signature:
-        """The element types of the sum, before the epilogue, if a library (numpy or PyTorch) computes it.
+        """The element types with which a library (numpy or PyTorch) computes the sum, before the epilogue.
 
         If the epilogue reads an operand, the sum is not rounded to the result's type, but keeps the accumulator's type.
         """

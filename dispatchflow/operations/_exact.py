@@ -30,9 +30,9 @@ See `Thinning.clipped`."""
 _LARGEST_BITS, _SUM_BITS, _SUM_TERMS = 8, 32, 32
 """The limits that decide whether the inputs of the recipe `largest` are used.
 
-They show sums that are computed in too few bits. They are used if factors are integers of at most 8 bits, results have
-at least 32 bits, and sums have at least 32 terms. Otherwise other recipes show such errors; sums of larger integers,
-for example, wrap."""
+These inputs show sums that are computed in too few bits. They are used if factors are integers of at most 8 bits,
+results have at least 32 bits, and sums have at least 32 terms. Otherwise, the other recipes show such errors; for
+example, their sums wrap if factors are larger integers."""
 
 
 class Operand(Protocol):
@@ -64,10 +64,11 @@ class Operation(Protocol):
 
 
 class ExactRange(NamedTuple):
-    """Limits of the inputs of the recipe `exact`, with which the accumulator represents all sums exactly.
+    """The limits within which inputs of the recipe `exact` have exact sums in the accumulator's type.
 
-    The limits satisfy safe · r**factors + addends · (r + shift) ≤ 2**digits. A term is a product of `factors` operands;
-    `addends` operands are added to the sum. `digits` is the accumulator's number of binary digits, 24 for f32."""
+    The limits satisfy safe · r**factors + addends · (r + shift) ≤ 2**digits. Each term of a sum is a product of
+    elements of `factors` operands; `addends` operands are added to the sum. `digits` is the accumulator's number of
+    binary digits, 24 for f32."""
 
     r: int
     """The largest magnitude: values are in -r … r, without 0."""

@@ -1,4 +1,4 @@
-"""Scalar functions of one value: their MLIR ops, numpy functions, library expressions and errors."""
+"""Scalar functions of one value: MLIR ops, numpy functions, library expressions and error bounds."""
 
 from __future__ import annotations
 

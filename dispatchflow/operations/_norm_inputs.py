@@ -59,8 +59,8 @@ def _late(raw: Array) -> Array:
 
 
 def _end(n: int) -> int:
-    """Return how many of the last columns of a row may have the elements that are farthest from the mean.
+    """Return how many columns, at the end of a row, are for the elements that are farthest from the mean.
 
-    n is the number of all columns. These elements must come late in a row: after one, a correct kernel that updates a
-    running mean loses some digits of the variance in each further column."""
+    n is the number of all columns. These elements are near the end, because a correct kernel that updates a running
+    mean loses some digits of the variance in each column after such an element."""
     return min(max(n // 256, 16), n)

@@ -3,8 +3,8 @@
 Some wrong kernels give right results for small numbers; for example, they read bf16 as f16, or add in too few bits.
 Larger numbers show these errors.
 
-A line is all elements of an operand with the same index along each of the axes `Operand.lines`. In a product A·B, a
-line is a row of A or a column of B.
+An operand is divided into lines: two elements are in the same line if they have the same index on each of the axes
+`Operand.lines`. In a product A·B, each row of A and each column of B is a line.
 
 In the recipe `exact`, each line of a floating-point operand is multiplied by a power of two, which does not change the
 digits of partial sums. Integers have magnitudes in the upper half of their type's range, and the integers of a line
@@ -83,8 +83,8 @@ def spans(operation: Operation) -> list[Span]:
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
     """Return the number of each line, from 0, in an array that broadcasts to `shape`.
 
-    A line is all elements with the same index along the axes `lines`. For example, if the lines are three rows of a
-    matrix, the array is [[0], [1], [2]]."""
+    Two elements are in the same line if they have the same index on each of the axes `lines`. For example, if `shape`
+    is (3, 4) and `lines` is (0,), each row is a line, and the array is [[0], [1], [2]]."""
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     return np.arange(prod(sizes)).reshape(sizes)
 
@@ -92,8 +92,9 @@ def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
 def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
     """Return a power of two for each line, in an array that broadcasts to `shape`.
 
-    A line is all elements with the same index along the axes `lines`. `span` has the smallest and the largest exponent.
-    The first line has the largest power."""
+    Two elements are in the same line if they have the same index on each of the axes `lines`: with the axes (0,), each
+    row of a matrix is a line. `span` has the smallest and the largest exponent. The first line has the largest power.
+    """
     count = span[1] - span[0] + 1
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     cycle = 2.0 ** (span[1] - np.arange(count) * (int(0.618 * count) | 1) % count)
@@ -101,10 +102,11 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return a power of two for each line of an operand in a narrow type, as `codes` needs them.
+    """Return a power of two for each line of an operand in a narrow type: the argument `line` of `codes`.
 
-    A line is all elements with the same index along the axes `lines`. If the type's range is large enough, the power p
-    of a line is so small that the type can represent all `count` powers p, 2p, 4p, …"""
+    Two elements are in the same line if they have the same index on each of the axes `lines`: with the axes (0,), each
+    row of a matrix is a line. If the type's range is large enough, the power p of a line is so small that the type can
+    represent all `count` powers p, 2p, 4p, …"""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
 
@@ -188,9 +190,10 @@ def largest(operation: Operation) -> list[Array]:
 def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bool | None) -> Array:
     """Return the integers `values`, moved near the ends of the accumulator's range.
 
-    `values` are the small integers of an operand that is added to sums. None is moved if the operand does not have the
-    accumulator's type. If a relu or gelu clips the sums, `clipped` decides which integers are moved, if any. `clipped`
-    says whether these inputs are the set with negative sums; it is None if there is only one set."""
+    `values` are the small integers of an operand that is added to sums. They are returned unchanged if the operand does
+    not have the accumulator's type. If a relu or gelu clips the sums, only some integers are moved, or none; this
+    depends on `clipped`. `clipped` says whether these inputs are the set with negative sums; it is None if there is
+    only one set."""
     # The operand is added to sums. Some of these additions then wrap, and a kernel whose additions saturate gives
     # another result. The first integer is near the end that has the sign of the first sum (see `one_sided`); each other
     # integer is near the end that has its own sign. An operand whose type is not the accumulator's is not changed.
@@ -224,8 +227,8 @@ def surplus(operand: Operand, operation: Operation) -> int:
 def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:
     """Return `values` with the first, fourth, seventh, … line moved near the type's lowest number.
 
-    All `values` are negative. The axes `lines` select a line, as the index of a row selects a row: a line is all
-    elements that have the same index along these axes."""
+    All `values` are negative. Two of them are in the same line if they have the same index on each of the axes `lines`:
+    with the axes (0,), each row of a matrix is a line."""
     # The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest
     # number, and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest
     # number of a moved line is then lower than nearly any number with which a wrong kernel may begin a maximum. `unit`

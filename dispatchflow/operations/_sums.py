@@ -14,12 +14,12 @@ Sums of 8 to 65,536 terms were measured, each added in several orders; see docs/
 
 
 def growth(terms: int) -> float:
-    """Return a bound on |error| / (u · Σ|terms|) for a sum of `terms` terms with both signs.
+    """Return a bound on |error| / (u · Σ|terms|) for a sum of `terms` positive and negative terms.
 
-    u is 2**-d, where d is the number of binary digits of the accumulator. For every sum, the number of terms is a bound
-    (Higham, Accuracy and Stability of Numerical Algorithms, 3.13). The result is never larger than `_GROWTH`, because
-    for random signs the quotient does not grow with the number of terms: partial sums are then about √terms, so that
-    the error is about √terms · √terms · u, and Σ|terms| is about `terms`."""
+    u is 2**-d, where d is the number of binary digits of the accumulator. This quotient is never larger than the number
+    of terms (Higham, Accuracy and Stability of Numerical Algorithms, 3.13). For random signs, the quotient does not
+    grow with the number of terms: partial sums are then about √terms, so that the error is about √terms · √terms · u,
+    and Σ|terms| is about `terms`. The bound is therefore at most `_GROWTH`."""
     return min(float(terms), _GROWTH)
 
 

@@ -49,15 +49,15 @@ class Operand(msgspec.Struct, frozen=True):
 
     type: TensorType
     summed: tuple[int, ...] = ()
-    """The axes that are summed over. Inputs for verification may have zeros along them, for exact sums."""
+    """The axes that are summed over. For exact sums, verification may use inputs with zeros along them."""
     shared: int | None = None
-    """The summed axis along which both factors of a product have the same index, such as `k` of A·B."""
+    """The axis of a factor along which its elements are paired with the other factor's: `k` in A·B."""
     crossed: tuple[int, ...] = ()
-    """Like `summed`, for a second factor of a product, so that either factor can have the zeros."""
+    """Like `summed`, for a factor that is multiplied by an operand with `summed`."""
     lines: tuple[int, ...] = ()
-    """The axes that the result has too, except those that a window moves along.
+    """The axes that the operand and the result have in common, except those that a window moves along.
 
-    Elements with the same indices along these axes are one line, such as a row of A in A·B; see `_range`."""
+    Each combination of indices along them selects one line of elements: in A·B, a row of A or a column of B."""
     low: float = -1.0
     high: float = 1.0
     """Random floating-point values are in the range from `low` to `high`."""
@@ -85,7 +85,7 @@ class Operation(Workload):
     """The values of the options, in the order of `options`."""
 
     signatures: ClassVar[Mapping[str, Signature]]
-    """A dict from words in specs to element types, first the default. Specs also accept `f16,f16->f32`."""
+    """A dict from words in specs to element types, the default first. Specs also accept `f16,f16->f32`."""
     layouts: ClassVar[tuple[str, ...]] = ("t",)
     """The supported layouts; the first is the default.
 
@@ -94,9 +94,9 @@ class Operation(Workload):
     options: ClassVar[Mapping[str, Option]] = {}
     """A dict from names (keys in specs, command-line variables and columns of results) to options."""
     by_dims: ClassVar[bool] = True
-    """Whether a sweep that gives only dims may mean this operation if others have the same dims.
+    """Whether a sweep that gives only dims means this operation if other operations have the same dims.
 
-    The sweep must name the operation unless `by_dims` is true for exactly one of those with the same dims."""
+    If this is true for none or for several of these operations, the sweep must name one of them."""
     library_options: ClassVar[tuple[str, ...]] = ()
     """The options that `library_call` supports; all other options must have their defaults."""
 
@@ -129,8 +129,7 @@ class Operation(Workload):
     def label(self) -> str:
         """Sizes, types with layouts, and options that are not default: `4x4x4_f32t_f32t_f32t_accumulate_yes`.
 
-        The types are those of `signature`, because signatures that differ may have equal `types` (if `epilogue=cast`).
-        """
+        The types are those of `signature`: with `epilogue=cast`, different signatures may have equal `types`."""
         types, lettered = self.signature, set(self.layout) <= _LETTERS
         elements = [element.mlir for element in types.operands]
         if lettered:
@@ -162,8 +161,8 @@ class Operation(Workload):
     def body(self, attribute: str) -> str:
         """Return the MLIR of the function's body, up to and including `return`.
 
-        Operands are `%arg0`, `%arg1`, …; every op ends in `loc(unknown)`. `attribute` is the text `{…} ` of the
-        attribute that a tuning puts on the op that it configures, or empty."""
+        Operands are `%arg0`, `%arg1`, …; every op ends in `loc(unknown)`. A tuning may need an attribute on one of the
+        ops: `attribute` is the text of this attribute, `{…} `, or empty."""
 
     def body_for(self, syntax: Release, attribute: str) -> str:
         """Return `body` in the syntax of an IREE release. Override this if releases write an op differently."""
@@ -205,18 +204,18 @@ class Operation(Workload):
         return ()
 
     multiplies: ClassVar[bool] = False
-    """Whether the terms of sums are products. Verification then tests that no factor loses digits."""
+    """Whether the terms of sums are products. Verification then tests if factors are read with all digits."""
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes that make inputs for verification. The last one's inputs are also used to measure."""
+        """The recipes that make inputs for verification. Measurements use the inputs of the last one."""
         exact = ("exact", *(f"exact{i}" for i in range(2, 10)))[: len(thinnings(self))]
         own = ["wide"] * self.has_wide + ["largest"] * has_largest(self)
         return (*exact, *own, "random")
 
     @property
     def has_wide(self) -> bool:
-        """Whether the recipe `wide` makes inputs that show if operands are read with too few digits."""
+        """Whether `wide` is a recipe. Its inputs show if a kernel reads operands with too few digits."""
         return self.multiplies and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
@@ -242,9 +241,10 @@ class Operation(Workload):
         return abs(self.reference([abs(operand) for operand in operands]))
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a bound on each result's error before rounding to the result's type, as a float64 array.
+        """Return a bound on the error of each element of the result before it is rounded to its type.
 
-        The default is min(K, 16) · u · Σ|terms| (see `growth`) for K terms and the accumulator's unit roundoff u."""
+        The array is float64. The default is min(K, 16) · u · Σ|terms| (see `growth`) for K terms and the accumulator's
+        unit roundoff u."""
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
@@ -253,7 +253,7 @@ class Operation(Workload):
 
     @property
     def terms(self) -> int:
-        """The number of terms in the sum that gives one element of the result: K of a matmul."""
+        """The number of terms in the sum that gives one element of the result; for a matmul, the size of `k`."""
         thinned = next((operand for operand in self.operands() if operand.summed), None)
         return prod(thinned.type.shape[axis] for axis in thinned.summed) if thinned else 1
 
@@ -269,7 +269,7 @@ class Operation(Workload):
 
     @property
     def clips(self) -> bool:
-        """Whether a relu or gelu makes negative sums nearly equal. Most exact inputs then have positive sums."""
+        """Whether a relu or gelu may hide errors of negative sums. Most `exact` inputs then avoid such sums."""
         return False
 
     @property

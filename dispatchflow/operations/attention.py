@@ -64,8 +64,8 @@ class Attention(Operation):
     def recipes(self) -> tuple[str, ...]:
         """The names of the recipes, which make the inputs for verification (docs/verification.md).
 
-        In the recipe `balanced`, each query has the opposite sign of the one before it. If there is only one query, the
-        recipe `balanced2` tests it with the opposite sign."""
+        In the recipe `balanced`, the signs of the queries alternate. If there is only one query, a second recipe,
+        `balanced2`, has this query with the opposite sign."""
         single = ["balanced2"] if self.sizes[1] == 1 else []
         return ("counted", "rising", "balanced", *single, "peaked", "highest", "random")
 

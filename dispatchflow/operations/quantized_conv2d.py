@@ -29,7 +29,7 @@ class QuantizedConv2d(Convolution):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The tuple is empty, because no tuning can tile the op.
+        """An empty tuple, because no tuning can tile the op.
 
         IREE 3.13 replaces the op by others that handle the zero points separately."""
         return ()

@@ -26,7 +26,7 @@ class QuantizedMatmul(Contraction):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The tuple is empty, because no tuning can tile the op.
+        """An empty tuple, because no tuning can tile the op.
 
         IREE 3.13 replaces the op by others that handle the zero points separately."""
         return ()

@@ -118,7 +118,7 @@ class Softmax(Operation):
         return [np.where(single, self._low(alone), largest - 256.0 * ~among)]
 
     def _low(self, largest: Array) -> Array:
-        """Return negative numbers near the lower end of the element type's range, in the shape of a mask.
+        """Return negative numbers near the lower end of the element type's range, in the shape of `largest`.
 
         Where the mask `largest` is true, the number is higher than where it is false."""
         import numpy as np
@@ -130,7 +130,7 @@ class Softmax(Operation):
 
     @property
     def _stairs(self) -> tuple[int, float]:
-        """The number T of stairs in a row that `_rising` makes, and the power p of their exponentials.
+        """Two numbers that define the rows of `_rising`: the number T of stairs in a row, and an exponent p.
 
         Stairs are the steps in which the row's running maximum rises. The exponential of stair number t, from 1 to T,
         is (t / T)**p. A row of n elements has at most n / 2 stairs. If a kernel does not rescale the sum of
@@ -142,9 +142,10 @@ class Softmax(Operation):
 
     @property
     def _nearest(self) -> float:
-        """The smallest distance to a row's maximum, for the elements that `_rising` puts next to its steps.
+        """The smallest distance from a row's maximum at which `_rising` puts an element beside a stair.
 
-        It is equal to the largest difference that two random inputs can have."""
+        Stairs are the steps in which the row's running maximum rises. The distance is equal to the largest difference
+        that two random inputs can have."""
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:

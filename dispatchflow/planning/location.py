@@ -25,7 +25,7 @@ class Location:
     sweep: str
     """The name of the place, such as `specs/matmul.toml:3, sweep[0]`; or `COMMAND_LINE`."""
     replaced: Collection[str] = ()
-    """The keys of a spec's sweep whose values come from the command line."""
+    """The keys of a spec's sweep that the command line overrides."""
 
     def at(self, word: str) -> str:
         return f"{word}= on the {COMMAND_LINE}" if self._on_line(word) else f"{self.sweep}.{word}"

@@ -1,4 +1,4 @@
-"""Read a user's MLIR or ONNX file: find the functions that become cases, and the files that it names."""
+"""Read a user's MLIR or ONNX file: find the functions that become cases, and the files it refers to."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
-    """Return whether `word` is a key of other operations, which the sweep in `table` cannot have.
+    """Return whether other operations have the key `word`, but the sweep in `table` cannot have it.
 
     `table` has the keys and values of the sweep. For example, a sweep of users' MLIR files cannot have the key `dtype`.
     """

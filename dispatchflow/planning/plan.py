@@ -163,10 +163,10 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
 
 
 def _flag_conflict(tuning: Tuning, extra: flags.Flags) -> str | None:
-    """Return a text about a flag of the tuning, if the extra compiler flags would override this flag.
+    """Return the reason to skip a case: extra compiler flags would override a flag of its tuning.
 
-    Returns None if no flag would be overridden. The caller skips a case with such a flag, because the compiler's output
-    does not always show whether the tuning's flag had an effect."""
+    Returns None if they would override no flag. Such a case is skipped because the compiler's output does not always
+    show whether the tuning's flag had an effect."""
     flag = flags.shared(tuning.flags, extra) if extra else None
     return flag and f"{flag} is set by {tuning.name}; another one after it would override it"
 

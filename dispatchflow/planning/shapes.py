@@ -24,8 +24,8 @@ class Shape:
     def chosen(self, words: Sequence[str], values: Sequence[str | int]) -> tuple[str | int, ...]:
         """Return a value for each of the options that `words` names.
 
-        The value is the shape's own, if the shape fixes the option. Otherwise it is the item of `values` at the
-        option's position."""
+        If the shape fixes an option, the value is the shape's. Otherwise it is the item of `values` that has the same
+        position as the option's name in `words`."""
         own = dict(self.options)
         return tuple(own.get(word, value) for word, value in zip(words, values, strict=True))
 

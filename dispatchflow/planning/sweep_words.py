@@ -88,7 +88,7 @@ def chosen(
 
     Args:
         words: names, which must be keys of `known`.
-        known: the values by name.
+        known: a dict from names to values.
         what: the word for such a value in error messages, such as `target`.
         place: the place in the spec, for error messages.
         also: further names that the error message lists as known.

@@ -175,7 +175,7 @@ def check(out: Path) -> None:
     The folder must be missing or empty, or have an earlier bundle.
 
     Raises:
-        SpecError: `out` has other files or is itself a file, or its path has a comma, which `specs=` does not allow.
+        SpecError: `out` has other files or is itself a file, or its path has a comma, so that `specs=` cannot name it.
     """
     hint = "Name a new folder, or one that doit extract wrote before."
     if "," in os.fspath(out):

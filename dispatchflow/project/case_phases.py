@@ -61,10 +61,10 @@ class CasePhases:
         return self._kept(lambda executor, case, source: made.program_text(executor, case, source, kind))
 
     def dispatches(self) -> dict[str, tuple[str, int]]:
-        """Return a dict from the functions in the modules of the dispatches to their places (path, line).
+        """Return a dict from each function in the dispatches' modules to its place (path, line).
 
-        The modules are in the state before code generation. The paths are links in the case's folder, relative to the
-        directory of dodo.py. If the compile fails, the result is empty."""
+        Each dispatch has a module of its own, which is dumped as it is before code generation. The paths are links in
+        the case's folder, relative to the directory of dodo.py. If the compile fails, the result is empty."""
         places = dict[str, tuple[str, int]]()
         for name, digest in self._kept(made.dispatches).outputs.items():
             text = self.workspace.store.path(digest).read_text(encoding="utf-8", errors="replace")
@@ -102,9 +102,10 @@ class CasePhases:
         return self.workspace.view_path / self.case.name / self.folder
 
     def _kept(self, make: Callable[..., Record]) -> Record:
-        """Call `make` and return its record. Link the outputs of the record in the case's folder.
+        """Call `make`, which compiles the case and records its outputs, and return the record.
 
-        If an output is damaged or missing in the store, `make` is called again."""
+        The outputs are linked in the case's folder. If one is damaged or missing in the store, `make` is called again.
+        """
         store = self.workspace.store
         for _ in range(_ATTEMPTS):
             record = make(self.workspace.executor, self.case, self.source)

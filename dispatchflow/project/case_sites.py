@@ -44,7 +44,7 @@ class CaseSites:
 
     To find this time, the site's dispatch is extracted as a separate module, which is then measured."""
     stateful: str | None
-    """A remark that calls of the program may differ, because the program stores to mutable globals.
+    """A remark that the program stores to mutable globals, so that its calls may differ.
 
     None if the program does not store to globals."""
 

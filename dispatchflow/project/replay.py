@@ -92,7 +92,7 @@ def _machine(_: str) -> str:
 
 
 def _package(name: str) -> str:
-    """Return the stamp of a package's `__init__.py`, without importing the package."""
+    """Return the stamp (size, times, …) of a package's `__init__.py`, without importing the package."""
     found = find_spec(name)
     return stamp(found.origin) if found and found.origin else ABSENT
 

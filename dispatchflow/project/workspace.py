@@ -1,4 +1,4 @@
-"""Define `Workspace`, which has the things that commands use: cases, the store, the toolchain, …."""
+"""Define `Workspace`, which has what commands use, such as the cases, the store and the toolchain."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ class Workspace:
         return replace(device, absent=unfit) if unfit else device
 
     def noisy_above(self, case: Case) -> float:
-        """Return the limit for (half the width of the median's interval) / median; above it, a case is noisy."""
+        """Return the half-width of a median's interval, relative to the median, above which a case is noisy."""
         if self.settings.noisy is not None:
             return self.settings.noisy
         return (

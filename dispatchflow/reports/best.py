@@ -53,9 +53,9 @@ def newest(rows: Iterable[Row]) -> list[Row]:
 
 
 def columns(found: Iterable[Row]) -> tuple[str, ...]:
-    """Return the names in `COLUMNS`, without columns that cannot distinguish the rows `found`.
+    """Return the names in `COLUMNS`, without some columns that do not help to compare the rows `found`.
 
-    For example, `host` is left out if all rows have the same host."""
+    For example, `host` is left out if all rows have the same host, and `flags` if no row has extra flags."""
     rows, values = list(found), dict[Any, set[Any]]()
     for row in rows:
         for name in _OF_PLACES:

@@ -3,7 +3,7 @@
 Comparable rows have the same program, inputs, target, threads, cache, protocol and machine. Two rows that were both
 computed by IREE, or both by the same library, also need the same version of IREE or of the library. The ratio of two
 medians is used only if both rows were measured in the same rounds, that is, in one run in which their benchmark
-processes took turns. If the rounds differ, only the intervals of the medians are compared."""
+processes took turns. Otherwise, only the intervals of the medians are compared."""
 
 from __future__ import annotations
 
@@ -108,11 +108,12 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
 
 
 def _intervals(row: Row) -> Iterable[tuple[Any, float, float, float]]:
-    """Yield (group, low, middle, high), in ns, for each 95 % interval of a row's median.
+    """Yield (group, low end, middle, high end) for each 95 % interval of a row's median, with times in ns.
 
-    Only intervals with equal groups can be compared. A group is a tuple of everything that two rows must have in
-    common, such as the program and the inputs. If too many of the row's blocks (benchmark processes) waited for a CPU,
-    nothing is yielded."""
+    A row may have several intervals: one for comparison with rows that were measured alternately with it, others for
+    comparison with other runs. Only intervals with equal groups can be compared. A group is a tuple of everything that
+    two rows must have in common, such as the program and the inputs. If too many of the row's blocks (benchmark
+    processes) waited for a CPU, nothing is yielded."""
     # If too many blocks waited for a CPU, the blocks may agree on a wrong time.
     if disturbed(row.get("disturbed_blocks") or 0, len(row.get("blocks_ns") or ())):
         return

@@ -36,7 +36,7 @@ def entries(
 ) -> tuple[str, int]:
     """Return TOML text with one entry for each kind of failure, and the number of kept cases.
 
-    A kept case is named in an `old` entry, and was not run again; it stays in the text. A new entry covers the release
+    A kept case was not run again, but stays in the text because an `old` entry names it. A new entry covers the release
     `toolchain` and all later releases. If `toolchain` is not a release number, but a date or other text, a new entry
     covers all releases.
 

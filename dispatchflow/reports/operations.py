@@ -55,7 +55,7 @@ def _section(cls: type[Operation]) -> Iterator[str]:
 
 
 def _shape(cls: type[Operation], index: int) -> str:
-    """Return the shape of operand number `index` of an operation, with names as sizes: `mxk`."""
+    """Return the shape of operand number `index` of an operation, with the sizes as names, such as `mxk`."""
     # Each dim has a unique size, so that a size in the operand's type identifies a dim.
     sizes = {101 + 2 * i: dim for i, dim in enumerate(cls.dims)}
     shape = cls.make(list(sizes)).operands()[index].type.shape

@@ -119,8 +119,8 @@ def _no_rows(
 ) -> NothingMatched:
     """Return the error for a selection (patterns and tags) that matches no row.
 
-    `rows` are all rows in `folder`. `words` are those patterns, and `tags` those tags, that match none of these rows.
-    """
+    `rows` are all rows in `folder`. `words` and `tags` are the patterns and the tags of the selection that match none
+    of these rows."""
     if not rows:
         return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
     names = sorted({row["case"] for row in rows})
@@ -134,7 +134,9 @@ def _no_rows(
 
 
 def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
-    """Return the error of `doit best` if none of `rows` has a correct result and a credible time."""
+    """Return the error for a `doit best` that finds no row with a correct result and a credible time.
+
+    `rows` are the rows that match the patterns and tags of the command line."""
     states = Counter(f"{row['status']} ({row['verification']})" for row in rows)
     facts: dict[str, object] = {"rows": ", ".join(f"{count} {state}" for state, count in states.most_common())}
     reason = rows[0]["verification"] if believed(rows[0]) else rows[0]["reason"]

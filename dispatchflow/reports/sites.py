@@ -158,7 +158,7 @@ def _half(low: float | None, high: float | None, median: float | None) -> str:
 
 
 def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: int) -> list[dict[str, Any]]:
-    """Return a row with the summed times of each group of sites, the longest time first.
+    """Return one row for each group of sites, with the group's summed times, the longest time first.
 
     `by` says what the sites of a group have in common: their source operation, their name scope (a prefix such as
     `blocks.0`) or their executable. For name scopes, `depth` is the number of components in the prefix."""
@@ -191,7 +191,7 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 
 
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
-    """Return a remark on the sites that take another time by themselves than in their program.
+    """Return a remark on the sites whose time by themselves differs from their time in the program.
 
     `alone` is a dict from a site's number to the time of the site, extracted from the program and measured by itself.
     Two times count as different if their intervals do not overlap. The remark is one line, which names the largest

@@ -15,9 +15,9 @@ from dispatchflow.models.site import Program
 from dispatchflow.models.site_times import Calls
 
 _QUEUE, _DISPATCHES = 1, 1001
-"""The track numbers in the trace at which the tracks of queue operations and of dispatches begin.
+"""The number of the first track for queue operations, and of the first track for dispatches.
 
-Viewers sort tracks (lines of events) by number."""
+A track is a line of events in the viewer of a trace. Viewers sort tracks by number."""
 
 _Slice = tuple[Span, str, dict[str, Any]]
 """An event: (its start and end in ns, its name, the arguments that a viewer shows)."""

@@ -23,9 +23,9 @@ _log = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
 _PART = re.compile(r"\d{8}T\d{6}Z-\w+(-\d+)?\.parquet")
-"""A pattern for the file name of a part.
+"""A pattern for the names of parts, which are the Parquet files with rows that one run added.
 
-The name is the run's name, followed by a number if it is not the run's first part."""
+The name of a run's first part is the name of the run. In the names of its further parts, a number follows."""
 _END = b"PAR1"
 
 # Column's name → Arrow type. Units are in the names. A null means that the value is unknown or was not determined.
@@ -140,7 +140,7 @@ class Table:
 
     The prefix distinguishes the files of different tables."""
     mark: str
-    """The metadata key in each Parquet file whose value is the version of the schema."""
+    """The key in the metadata of each Parquet file under which the version of the schema is stored."""
     columns: Mapping[str, str]
     """A mapping from a column's name to its Arrow type."""
 

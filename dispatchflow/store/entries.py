@@ -109,11 +109,13 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
     status: str
     """`measured`, `noisy` or `failed`."""
     median_ns: float | None
-    """The median of the blocks. None if no block succeeded."""
+    """The median of the timings of all benchmark processes. None if no process succeeded."""
     runtime: Digest | None
-    """The digest of the runtime that ran the blocks. None if it is unknown."""
+    """The digest of the runtime with which the case was measured. None if it is unknown."""
     machine: str | None
-    """The identity of the machine that ran the blocks, from `machine.identity()`. None if it is unknown."""
+    """The identity of the machine on which the case was measured. None if it is unknown.
+
+    The identity is computed by `machine.identity()`."""
     records: Source
 
     @cached_property
@@ -149,7 +151,7 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
         return tuple(ns for ns, _, _ in self._blocks)
 
     def noisy_above(self, limit: float) -> bool:
-        """Return whether the median is too uncertain, or too many blocks waited for a CPU.
+        """Return whether the median is too uncertain, or too many benchmark processes waited for a CPU.
 
         The median is too uncertain if half of the width of its confidence interval, divided by the median, exceeds
         `limit`."""
@@ -159,7 +161,7 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def disturbed(self) -> bool:
-        """Whether too many blocks waited for a CPU. The median may then be wrong."""
+        """Whether too many benchmark processes waited for a CPU. The median may then be wrong."""
         return disturbed(self.conditions.get("disturbed_blocks") or 0, len(self.blocks_ns))
 
     @property
@@ -200,7 +202,9 @@ class Snapshot:
         self._records = records
         self._rows, self._measured = records.everything()
         self._found: dict[Key, RecordHead] = {}
-        """A dict from a key to its `RecordHead`, kept so that its other columns are read only once."""
+        """The `RecordHead` of each key that was looked up.
+
+        It is kept so that the record's other columns are read only once."""
 
     def found(self, key: Key) -> RecordHead | None:
         if (found := self._found.get(key)) is None and (row := self._rows.get(key)) is not None:

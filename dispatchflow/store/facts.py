@@ -34,9 +34,10 @@ class Facts(TypedDict, total=False):
     stored: Sequence[str]
     """The globals to which the module's functions write. Writes by initializers do not count."""
     imported: Mapping[str, Any]
-    """The version of the package onnx, and the opset, with which an ONNX model became the module.
+    """The version of the package onnx that imported the module from an ONNX model, and the model's opset.
 
-    If the model was converted from another opset first, `converted_from` is that opset; otherwise it is None."""
+    If the model had another opset and was first converted to this one, `converted_from` is its original opset;
+    otherwise it is None."""
 
     # --- inputs, of a user's module
     arguments: Sequence[str]
@@ -64,7 +65,7 @@ class Facts(TypedDict, total=False):
     rungs: Mapping[str, str]
     """A dict from each recipe (a way to make inputs, such as `exact`) to the verdict for these inputs.
 
-    For a user's module, which has no recipes, a dict from the index of each result to its verdict."""
+    For a user's module, which has no recipes, the keys are the indices of the results instead."""
     why: str
     """The reason for the verdict `mistrusted` or `not compared`."""
     worst_index: Sequence[int]
@@ -81,7 +82,7 @@ class Facts(TypedDict, total=False):
     unplaced: int
     """The number of source operations that compute something but belong to no site."""
     untagged: int
-    """The number of launches without a tag `df.site.N`, so that the launched dispatch is not named."""
+    """The number of launches without a tag `df.site.N`. The site of such a launch is unknown."""
     unlaunched: int
     """The number of dispatches that are never launched."""
     unlabelled: str | None

@@ -82,10 +82,10 @@ def say(line: str) -> None:
 
 @contextmanager
 def report_while_waiting(whom: Callable[[], str | None]) -> Iterator[None]:
-    """Log which process holds the lock for which the body of this context waits.
+    """Log which process holds a lock, while the body of this context waits for the lock.
 
-    The function `whom` returns the text to log, which describes the holder, or None if nothing is to be logged. The
-    first text is logged after `PATIENCE_S` seconds."""
+    The function `whom` returns the text to log, which describes the holder. If it returns None, nothing is logged. The
+    function is first called after `PATIENCE_S` seconds."""
     done = threading.Event()
 
     def report() -> None:

@@ -113,8 +113,8 @@ class Users:
     def join(self, waiting: Callable[[int], None]) -> None:
         """Share the lock with other runs until this process ends.
 
-        If `doit store clean` holds the lock, this method waits. Before it waits, it calls `waiting` with the argument
-        0."""
+        If `doit store clean` holds the lock, this method calls `waiting` with 0, because the PID of `doit store clean`
+        is not known, and then waits."""
         self._take(fcntl.F_RDLCK, os.getpid(), 1, waiting)
 
     @contextmanager
@@ -211,9 +211,11 @@ def _holder_in_words(place: Path, waiting: int) -> str | None:
 
     Returns None if only threads of this process hold the lock.
 
-    `place` is the directory that a process locks while it works. `waiting` is the open descriptor for whose lock this
-    process waits. It is the descriptor of `place` or of the turnstile, a file that a process keeps locked while it
-    waits to measure."""
+    Args:
+        place: the directory that each process locks while it works.
+        waiting: an open descriptor of the file or directory whose lock this process waits for. This is either `place`,
+            or the turnstile, a file that a process keeps locked while it waits to measure.
+    """
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiling or verifying"

@@ -33,8 +33,8 @@ class MachineFacts:
     Args:
         root: the directory; None if the user has no home directory.
         machine: the machine's identity.
-        see: a function that `remembered` calls with the path of a value's file before it reads the file; it is a
-            `stamps.See`.
+        see: a function of the type `stamps.See`. Before the method `remembered` reads the file of a value, it calls
+            this function with the file's path.
     """
 
     def __init__(self, root: Path | None, machine: str, see: See = stamp) -> None:

@@ -103,7 +103,7 @@ class Records(Database):
         return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
 
     def passed_compiles(self, toolchain: Digest) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
-        """Yield (code digest, ingredients) of each successful compile by a toolchain other than `toolchain`."""
+        """Yield (code digest, ingredients of the key) of each successful compile not done by `toolchain`."""
         others = "stage = 'compile' and ok and json_extract(ingredients, '$.toolchain') <> ?"
         for code, text in self._all(f"select code, ingredients from record where {others}", toolchain):
             yield code, self.value(text)
@@ -134,7 +134,7 @@ class Records(Database):
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Record each stage's newest key of case `name`, and the identity of the row that each folder shows."""
+        """Record the newest key of each stage of a case, and the identity of the row that its folder shows."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -195,7 +195,7 @@ class Records(Database):
             yield Measurement(id_, key, status, median_ns, runtime, machine, self)
 
     def medians_with_sessions(self) -> Iterator[tuple[Key, float, Mapping[str, Any]]]:
-        """Yield the key, median in ns, and machine's speed (fields of a `Moment`) of each recent measurement."""
+        """Yield (key, median in ns, machine's speed as fields of `anchors.Moment`) of each recent measurement."""
         rows = self._all(
             "select key, median_ns, json_extract(conditions, '$.session') from measurement "
             "where status in ('measured', 'noisy') and median_ns > 0 order by id desc limit ?",
@@ -213,7 +213,7 @@ class Records(Database):
         return reason, self.value(conditions), self.value(ingredients), run, at
 
     def blocks(self, measurement: int) -> list[tuple[float, float | None, float]]:
-        """Return, for each benchmark process in order, (ns per call, ns in the call's dispatches, s it took)."""
+        """Return (ns per call, ns in a call's dispatches, duration in s) of each benchmark process, in order."""
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
@@ -252,7 +252,7 @@ class Records(Database):
     def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str, part: str | None = None) -> int:
         """Add each row that differs from the newest row of the same name. Return the number of added rows.
 
-        `rows` is name → (identity, a digest; content). `part` is the rows' Parquet file, or None if not yet known."""
+        `rows` maps a name to (row's digest, row). `part` is the rows' Parquet file, or None if not yet known."""
         added = 0
         with self._transaction():
             for name, (identity, content) in rows.items():

@@ -8,9 +8,9 @@ from collections.abc import Callable
 ABSENT = "absent"
 
 See = Callable[[str], str]
-"""A function that takes a path, and returns its stamp as the function `stamp` does.
+"""A function from a path to a text that changes when the file changes, such as the function `stamp`.
 
-It may also record the stamp, so that later changes are found."""
+It may also record the text, so that later changes of the file are found."""
 
 
 def stamp(path: str) -> str:

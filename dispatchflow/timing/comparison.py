@@ -31,7 +31,7 @@ class Comparison:
     ratio: float
     """The candidate's time divided by the baseline's. If the ratio is below 1, the candidate is faster."""
     low: float | None
-    """The lower end of the ratio's interval. None if there are too few rounds."""
+    """The lower end of the ratio's interval. None if there are too few times for an interval."""
     high: float | None
     rounds: int
     """The length of the shorter series of times."""
@@ -82,7 +82,7 @@ def compare(
 
 
 def compare_apart(baseline_ns: Sequence[float], candidate_ns: Sequence[float], floor: float) -> Comparison:
-    """Compare two series of times in ns that were not measured in the same rounds.
+    """Compare two series of times in ns that were measured separately, not alternately.
 
     Each time is the mean call time of one benchmark process. The comparison's ratio is the candidate's median divided
     by the baseline's. The confidence of its interval is not known, because the machine's speed may have changed between

@@ -26,9 +26,10 @@ with the confidence `FIRST_CONFIDENCE`, no control is measured further."""
 FIRST_CONFIDENCE = 0.9998
 
 FLOOR = 0.02
-"""The smallest relative change of a time that counts if both runtimes are measured in the same rounds.
+"""The smallest relative change of a time that counts if the two runtimes are measured alternately.
 
-The place of a runtime's program in memory can cause smaller changes. This place is the same in all rounds."""
+The place of a runtime's program in memory can cause smaller changes. They do not average out, because this place is the
+same in all rounds of the comparison."""
 
 UNSOUND = "verification failed: "
 """The text with which `Control.failure` begins if the case's results are wrong with the new runtime."""
@@ -45,7 +46,7 @@ class Control:
 
     case: str
     together: bool
-    """Whether both runtimes were measured in the same rounds. If False, `old_ns` are from an earlier run."""
+    """Whether the two runtimes were measured alternately. If False, `old_ns` are from an earlier run."""
     comparison: Comparison
     failure: str | None
     """The reason why the case fails with the new runtime. None if the case passes."""
@@ -114,7 +115,7 @@ class Judgement:
         """The measured case (control) that changed most with the new runtime.
 
         A control that failed comes first, then one that is `faster` or `slower`, then any other. Among equals, the
-        control whose ratio is farthest from 1 comes first."""
+        control whose time changed by the largest factor comes first."""
         return max(self.controls, key=lambda c: (c.moved, c.failure is not None, abs(log(c.comparison.ratio))))
 
     @property

@@ -10,10 +10,10 @@ program's environment. The output of the capture tool is written to the file `lo
 script writes the JSON object {program, capture, attached} to the file `facts`. There, `program` and `capture` are exit
 codes, or null for a process that the script killed. `attached` says whether the capture tool found the program.
 
-At its end, the program waits for the capture tool, and the capture tool waits for the program. If one of them fails,
-the other one would wait forever. Therefore, the script kills the other one `grace_s` seconds after the first one has
-ended. There is one exception: a capture tool that has found the program is not killed, because it may still write its
-file."""
+Before the program exits, it waits for the capture tool. The capture tool, too, waits for the program. If one of them
+fails, the other one would wait forever. Therefore, the script kills the other one `grace_s` seconds after the first one
+has ended. There is one exception: a capture tool that has found the program is not killed, because it may still write
+its file."""
 
 import json
 import os
@@ -31,10 +31,10 @@ def _attached(log):
 
 
 def _ended(process, limit):
-    """Wait until `process` ends, and return its exit code.
+    """Wait until `process` ends, and return its exit code. If it is killed at its time limit, return None.
 
-    `limit` is a function that returns a time of the clock `time.monotonic()`. A process that still runs at this time is
-    killed, and the result is None."""
+    `limit` is a function that returns the time limit, as a time of the clock `time.monotonic()`. It is called
+    repeatedly, because the limit may change."""
     while process.poll() is None:
         if time.monotonic() > limit():
             process.kill()

@@ -68,8 +68,8 @@ def _words(path: Path) -> list[str]:
 def _folders(controller: str, root: Path) -> Iterator[Path]:
     """Yield the directories of this process's control group and of the group's ancestors.
 
-    With version 1 of cgroups, where each controller has its own groups, only those of `controller` (`cpu` or `memory`)
-    are used."""
+    With version 1 of cgroups, each controller, such as `cpu`, has its own groups. Only the groups of the controller
+    `controller` are then used."""
     mounts = list(_mounts(root, controller))
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)

@@ -63,9 +63,9 @@ class Limits:
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
         """Return why a failed step, such as a compile, runs again: `failed at run_limit=10, now 20`.
 
-        `recorded` is (name, value) of the limit that may have caused the failure, with the value at that time. It is
-        None if no limit can be the cause. Returns None if `recorded` is None, or if the user has not raised this limit
-        since the failure."""
+        `recorded` is (name, value) of the limit that may have caused the failure, with the value that the limit had
+        when the step failed. It is None if no limit can be the cause. Returns None if `recorded` is None, or if the
+        user has not raised this limit since the failure."""
         if recorded is None:
             return None
         name, value = recorded

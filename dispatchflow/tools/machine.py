@@ -28,7 +28,7 @@ class Cpu:
 def cpu() -> Cpu:
     """Return the model, flags and microcode of this machine's CPU.
 
-    If the machine has cores of different speeds, the core is used on which a case with one thread runs."""
+    If the machine has cores of different speeds, the result describes the core that runs cases with one thread."""
     return described(Path("/proc/cpuinfo").read_text(errors="replace"), reported(cores()))
 
 

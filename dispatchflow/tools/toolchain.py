@@ -65,8 +65,8 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
         word: `current` for this Python environment, a release such as `3.12.0`, or the path of an IREE build tree or of
             a Python environment.
         say: a function that is called with each line about a download, and with a warning about changed files.
-        see: a function that is called with each path on which the choice depends. It returns a text (a stamp) that
-            changes when the file changes.
+        see: a function that is called with the path of each file or directory on which the result depends. It returns a
+            text (a stamp) that changes when the file changes.
 
     Raises:
         ToolchainError: the compiler or the runtime is missing or does not run."""
@@ -220,14 +220,14 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
     """Return one file from each directory that may contain the linker and the platform libraries.
 
-    `ran` are the files that were loaded when `compiler` ran. If `compiler` is a script that starts a compiler in
-    another directory, they show this directory."""
+    `ran` are the files that were loaded when `compiler` ran. They are needed if `compiler` is a script that starts a
+    compiler in another directory."""
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 
 
 def _files_beside(compiler: Path) -> list[Path]:
-    """Return the files near `compiler` that it uses only when it needs them, such as the linker.
+    """Return the files near `compiler` that it may use: its library, the linker and platform libraries.
 
     The result has the linker's path even if there is no such file."""
     folder, build = compiler.parent, compiler.parent.parent / "lib"

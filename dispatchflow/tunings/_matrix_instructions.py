@@ -86,10 +86,9 @@ class MmaTiling(Tuning, ABC):
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        """Return one tuning that has these parameters.
+        """Return the requested tuning, or one for each predefined set of tile sizes.
 
-        If `parameters` is empty or has only `mma` (the instruction), return one tuning for each predefined set of tile
-        sizes.
+        The predefined sets are used if `parameters` is empty or has only `mma` (the instruction).
 
         Raises:
             ValueError: a parameter is unknown, missing or out of range."""

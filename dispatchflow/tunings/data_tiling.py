@@ -1,6 +1,6 @@
 """The tuning family `data_tiling`: pack the operands of a product into tiles, and unpack the result.
 
-By default, it sets IREE's flag `--iree-opt-data-tiling`."""
+The default tuning of the family sets IREE's flag `--iree-opt-data-tiling`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _VALUES = {"path": tuple(_PATHS), "ukernels": _UKERNELS}
 @dataclass(frozen=True, slots=True)
 class DataTiling(Tuning):
     path: str = "dispatch_creation"
-    """The compiler phase in which operands are packed.
+    """The compiler phase in which operands are packed: `dispatch_creation` or `global_opt`.
 
     With `global_opt`, operands are packed and results are unpacked in dispatches of their own."""
     ukernels: str = "default"

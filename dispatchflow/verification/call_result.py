@@ -14,7 +14,9 @@ class CallResult:
     """One result of calling a compiled function."""
 
     type: str
-    """The type, with the sizes of this result: `4x8xf32`, `tensor<f32>` (rank 0), `f32` (a bare number)."""
+    """The type with the sizes of this result, such as `4x8xf32`.
+
+    A tensor of rank 0 has a type such as `tensor<f32>`. A bare number (not a tensor) has a type such as `f32`."""
     array: Array | None
     """The elements in the shape of the type, or a flat array of bytes if the element type is unknown.
 

@@ -1,14 +1,15 @@
 """Make an operation's inputs by a recipe, with the same bytes on every machine and with every numpy.
 
-A recipe is a way to make inputs whose results show certain errors (docs/verification.md). Numbers are made from
-Philox's raw stream, which numpy keeps stable (NEP 19), by the conversions of `operations._random`. Each operand has its
-own stream, independent of the tuning. An operation may define recipes itself (`Operation.made`). The others are:
+A recipe is a way to make inputs whose results show certain errors (docs/verification.md). Random numbers are made from
+Philox's raw stream, which numpy keeps stable (NEP 19); see `operations._random`. Each operand has its own stream,
+independent of the tuning. An operation may define recipes itself (`Operation.made`). The other recipes are:
 
 - `exact`: floating-point operands are small integers, with enough zeros that the accumulator represents every partial
   sum exactly. All orders of summation give the same bits, so a difference is a bug and not rounding. Exactly
-  `ExactRange.safe` terms of each result are nonzero; benchdnn, whose rule this follows, has this number only on average
-  (oneDNN, tests/benchdnn/matmul). Each line of an operand, such as a row of A in A·B, is multiplied by a power of two.
-  Integer operands are large numbers, and their sums wrap (see `operations._range`).
+  `ExactRange.safe` terms of each result are nonzero. In benchdnn, whose rule this follows, that is only the average
+  number (oneDNN, tests/benchdnn/matmul). Each line of an operand, such as a row of A in A·B, is multiplied by a power
+  of two. Integer operands are large numbers, and their sums wrap (see `operations._range`).
+- `largest`: integers near one end of their type's range; see `operations._range.largest`.
 - `wide`: like `exact`, but the operands have as many digits as exact sums allow (22 of f32's 24 binary digits). In most
   products one factor has all these digits and the other is 1 or -1. In some products of f32 and f64, both factors have
   half of the digits. Each sum has few nonzero terms, at places that differ from sum to sum and together cover the
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _BOTH = 2
-"""The number in the array of `_turn` that means: each of the two factors has half of the digits."""
+"""In an array from `_turn`, this number means that both factors of a product have half of the digits."""
 
 _PARTS = 16
 """Kernels may split a factor with at least this many binary digits (f32, f64) into narrower pieces."""
@@ -61,7 +62,7 @@ def stored(array: Array) -> bytes:
 
 
 def read(path: Path, dtype: np.dtype | str, shape: tuple[int, ...] = (-1,)) -> Array:
-    """Read a file that has the layout of `stored`, and return its elements as an array of this shape.
+    """Read a file with the bytes that `stored` returns; return its elements as an array of this shape.
 
     Without a shape, the array is flat. It ends in an additional zero if the number of 4-bit elements is odd."""
     if (element := np.dtype(dtype)).name not in _PACKED:
@@ -109,10 +110,10 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 
 
 def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) -> Array:
-    """Return random nonzero integers from -r to r for an operand; `exact_range` chooses r.
+    """Return random integers from -r to r, without 0, for an operand; `exact_range` chooses r.
 
-    If the operand is not a factor but is added to a sum, `ExactRange.shift` is added to its integers, or subtracted if
-    `clipped` is true and the operand is floating-point. If the shift is not 0, most sums then have its sign."""
+    If the operand is not a factor but is added to a sum, `ExactRange.shift` is added to its integers, which makes most
+    sums positive if the shift is not 0. For a floating-point operand, it is subtracted if `clipped` is true."""
     numbers = exact_range(operation)
     values = below(raw, 2 * numbers.r) - numbers.r
     values += values >= 0  # no zeros: a lost zero would not be noticed
@@ -187,8 +188,8 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
     """Return (axes of each operand along which `wide` has zeros, number of nonzero elements in a line).
 
     The axes are () for an operand without zeros. A line is all elements of an operand that differ only in their indices
-    along these axes. Only one factor of a product has zeros: the factor whose nonzero elements occur at more of the
-    summed indices."""
+    along these axes. Only one factor of a product has zeros. It is the factor that then has nonzero elements at more of
+    the summed indices."""
     operands, (_, terms) = operation.operands(), wide_digits(operation)
     found: list[tuple[float, list[tuple[int, ...]], int]] = [(0, [()] * len(operands), 0)]
     for name in ("summed", "crossed"):
@@ -204,10 +205,10 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 
 
 def _all_codes(operation: Operation) -> int:
-    """Return how many exponents the recipe `wide` may choose from; 0 if it does not use all significands.
+    """Return how many exponents the recipe `wide` may choose from for the numbers of an 8-bit float type.
 
-    All significands are used (`_range.codes`) only for 8-bit floats, because kernels may decode these types with
-    tables."""
+    The recipe uses all significands of such a type (`_range.codes`), because kernels may decode it with tables. The
+    result is 0 if the recipe does not do this, for example for other types."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     if not narrow or operation.addends or operation.clips:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Return (spelling, bytes) of each argument: `4x8xf32` for a tensor, `=5` for the number 5.
+    """Return (spelling, bytes) for each argument. Spellings are `4x8xf32` (a tensor) and `=5` (a number).
 
     Raises:
         ToolError: the spec's inputs do not fit `types`, the argument types that the function declares."""
@@ -98,7 +98,7 @@ def _held(array: Array) -> str:
 
 
 def _spelt(shape: Sequence[int], element: ElementType) -> str:
-    """Return a tensor type as the runtime spells it: `4x8xf32`."""
+    """Return a tensor type as the runtime spells it, such as `4x8xf32`."""
     return "x".join([*map(str, shape), element.mlir])
 
 
@@ -154,11 +154,11 @@ def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
 def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, bytes]]:
     """Return the user's expected results: a dict from index to (type such as `4x8xf32`, bytes).
 
-    The type is "" if the user's file does not state it. Bare numbers are missing if only files for tensors are given.
+    The type is "" if the user's file does not state it. Results that are bare numbers (no tensors) are not in the dict
+    if the user gives files only for the tensors.
 
     Raises:
-        ToolError: the number of results, a type or a size differs from the function's.
-    """
+        ToolError: the number of results, a type or a size differs from the function's."""
     given, places = program.expected, range(len(results))
     tensors = [i for i in places if not module.is_scalar(results[i])]
     if len(given) == len(tensors) and all(isinstance(item, File) for item in given):
@@ -248,14 +248,13 @@ def content(file: File) -> bytes:
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
-    """Return a module's object files, as a dict from new name to content, and its text with the new names.
+    """Return a module's object files, as a dict from name to content, and its text with these names.
 
-    `printed` is the module's text as the compiler prints it, with the paths of the object files. A new name consists of
-    the digest of the file's content and a suffix. The new names replace the paths in the returned text.
+    `printed` is the module's text as the compiler prints it, with the paths of the object files. The names replace the
+    paths. Each name consists of the digest of the file's content and a suffix.
 
     Raises:
-        ToolError: a file cannot be read, or the module refers to a file in a way that is not supported.
-    """
+        ToolError: a file cannot be read, or the module refers to a file in a way that is not supported."""
     if (option := module.reading_pass(printed)) is not None:
         raise ToolError(f"the module runs a pass that reads a file, {option}: its content would be in no key")
     known, names, found = dict(program.objects), dict[str, str](), dict[str, bytes]()

@@ -6,8 +6,8 @@ computed from an operand with an error, and its result is judged as a kernel's r
 detected by at least one recipe:
 
 - All elements of an operand are zero.
-- One line of an operand is zero: all elements with the same index along an axis. For each axis, the last line and
-  another line are tried.
+- All elements at one index of an axis of an operand are zero, for example one row of a matrix. For each axis, the last
+  index and another index are tried.
 - One element of an operand is zero. This is tried at `_PLACES` places.
 - The elements of an operand have half of their type's binary digits, as if they were read in a narrower type.
 - A factor of a product has half of its digits at every second index in the middle of the summed dim (see `_middle`).
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _PLACES, _FEWER = 8, 2
 _LARGE = 2**22
-"""In an operand with this many elements or more, zeroing one is tried at only `_FEWER` places.
+"""In an operand with this many elements or more, an element is set to zero at only `_FEWER` places.
 
 For each place, the reference must be computed again, which takes long for large operands."""
 
@@ -47,17 +47,19 @@ _RESULTS = 32
 """The size to which the check usually reduces each dim that occurs in no sum; see `excerpt`."""
 
 _LINES = 8
-"""The least number of summed indices, and of lines of an operand, for planting the error of `_middle`.
+"""The least size of an axis along which the error of `_middle` is planted.
 
-With fewer, all nonzero terms of the recipe `wide` may be at places that `_middle` does not change. `_spread` says what
-a line is."""
+The operand to which the recipe `wide` gives zeros must also have this many lines (see `_spread`). With fewer, all
+nonzero terms of the recipe may be at places that `_middle` does not change."""
 
 _STREAM = 4
 """The number of the random stream that chooses where errors are planted; see `_random.stream`."""
 
 
 class Spoilt(NamedTuple):
-    """An error to plant in the operand with the number `operand`; `spoil` returns a copy with the error."""
+    """An error to plant in an operand. `operand` is the operand's number.
+
+    `spoil` is a function that returns a copy of the operand with the error."""
 
     words: str
     operand: int
@@ -115,9 +117,8 @@ def excerpt(operation: Operation) -> Operation:
 def errors(operation: Operation) -> Iterator[Spoilt]:
     """Yield the errors that verification must detect, for one operand after the other.
 
-    Each error changes one operand: the complete operand, one element, or one line (all elements with the same index
-    along one axis). The element, and one of the two lines of each axis, are chosen at random. The other line is the
-    last one."""
+    The module's docstring lists the errors. A single element to change is chosen at random. If all elements at one
+    index of an axis are changed, the index is the last one or a random one."""
     for index, operand in enumerate(operation.operands()):
         shape, element = operand.type.shape, operand.type.element
         whose = f"operand {index}"
@@ -151,9 +152,10 @@ def _without_element(values: Array, place: int) -> Array:
 
 
 def _spread(operation: Operation) -> bool:
-    """Return whether the operands of the recipe `wide` have enough lines to show the error of `_middle`.
+    """Return whether the inputs of the recipe `wide` can show the error of `_middle`.
 
-    A line is all elements of an operand with zeros that differ only in their indices along the axes of these zeros."""
+    They can if the operand that has zeros has at least `_LINES` lines. A line is all elements that differ only in their
+    indices along the axes with zeros (see `inputs.wide_places`)."""
     if not operation.has_wide:
         return False
     thinned = [

@@ -1,4 +1,6 @@
-"""Compute expected results with numpy instead of IREE: in float64, rounded once, or in int64."""
+"""Compute expected results with numpy instead of IREE.
+
+Floating-point results are computed in float64 and then rounded once. Integer results are computed in int64."""
 
 from __future__ import annotations
 
@@ -34,9 +36,10 @@ def expected(operation: Operation, operands: Sequence[Array]) -> Array:
 
 
 def wanted(operation: Operation, operands: Sequence[Array], recipe: str) -> Iterator[tuple[str, Array]]:
-    """Yield (name, array) of the arrays with which results for a recipe's inputs are compared.
+    """Yield each array with which results for a recipe's inputs are compared, as (name, array).
 
-    They are the expected results if bits are compared, and the reference and the tolerance otherwise."""
+    If bits are compared, it is the array of expected results. Otherwise there are two arrays: the reference and the
+    tolerance."""
     if operation.compares_bits(recipe):
         yield recipe, expected(operation, operands)
     else:
@@ -62,8 +65,8 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
 
     For other recipes, `error` may be much smaller than the result's last digit, and a term for the final rounding would
     hide small errors. Therefore reference - error and reference + error are rounded to the result's type. The tolerance
-    is the distance from the reference to the farther of these two numbers. Some sums that are wrong by less than the
-    last digit are then rounded to another number of the type than the right sum, and are detected."""
+    is the distance from the reference to the farther of these two numbers. A sum that is wrong by less than the last
+    digit is then detected if it is rounded to another number of the type than the correct sum."""
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)

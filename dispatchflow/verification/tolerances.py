@@ -65,7 +65,7 @@ def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Arra
 
 
 def _rms(ordered: Array, counts: Array | int) -> Array:
-    """Return the root mean square of the `counts` smallest of the sorted magnitudes `ordered`."""
+    """Return the root mean square of the `counts` smallest numbers in `ordered`, which is sorted."""
     scale = max(1.0, ordered[-1] / _SQUARABLE) if ordered.size else 1.0
     sums = np.concatenate([[0.0], np.cumsum((ordered / scale) ** 2)])
     found: Array = scale * np.sqrt(sums[counts] / np.maximum(counts, 1))

@@ -1,4 +1,4 @@
-"""A case here fails as described for each known failure that dispatchflow lists for IREE 3.13.
+"""Each known failure that dispatchflow lists for IREE 3.13 occurs, as described, in a case here.
 
 The exceptions are the failures in `ELSEWHERE`, which happen only on some CPUs."""
 

@@ -145,8 +145,8 @@ def changes(broken: str, cls: type[Operation], signature: str) -> bool:
 def one_of_each(parameters: list[Any]) -> list[Any]:
     """Mark all test parameters as slow, except one for each operation.
 
-    The exception has the operation's first type. Different operations get different kinds of error, so that each kind
-    has quick tests."""
+    The parameter that is not slow has the operation's first type. Its kind of error differs from operation to
+    operation, so that each kind has quick tests."""
     found, operations = [], list(OPERATIONS.values())
     for parameter in parameters:
         _, cls, signature = parameter.values
@@ -196,7 +196,9 @@ CHANGED_WORDS: dict[str, tuple[Operation, str, str]] = {
         "ins(%arg1, %arg0",
     ),
 }
-"""A dict from an error in the MLIR of certain options to (operation, correct text, wrong text)."""
+"""Errors to plant in the modules of operations with certain options.
+
+A dict from the description of an error to (operation, correct text in its MLIR, wrong text)."""
 
 
 def test_a_changed_word_in_a_module_is_detected(squares: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +230,9 @@ UNFUSED: dict[str, tuple[str, dict[str, Any], tuple[tuple[str, str], ...]]] = {
     "slices of which the largest counts": ("matmul_splitk", {}, (("addf %so_far, %part", "maximumf %so_far, %part"),)),
     "a chain's first product for its last": ("chain", {}, (("ins(%first, %arg2", "ins(%first, %arg1"),)),
 }
-"""A dict from an error in MLIR after a sum to (operation, options, [(correct text, wrong text)])."""
+"""Errors to plant in the part of an operation's MLIR that follows a sum.
+
+A dict from the description of an error to (operation, options, [(correct text, wrong text)])."""
 
 
 @pytest.mark.parametrize("broken", UNFUSED)

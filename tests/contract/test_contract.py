@@ -48,8 +48,7 @@ def words_of(choice: tuple[object, ...], case: Case) -> Words:
     """Return the properties of a case ("words"), each of which must occur in at least one quick case.
 
     The words are: the choices that made the case, such as its operation, type and layout; the type of its result; the
-    family of its tuning; and the tuning itself. The function `quick` selects cases with each family for each operation,
-    but with each tuning for only one operation."""
+    family of its tuning; and the tuning itself. Operations in `_LIKE_MATMUL` have no words for types."""
     own = [*choice, case.operation.types.result]
     own[_TUNING] = case.tuning.family
     if choice[0] in _LIKE_MATMUL:

@@ -58,7 +58,9 @@ TUNED = {
         "tuning": "vector_distribute_64x64x32_2x2_promote_0_stages_3_MFMA_F32_16x16x16_BF16",
     },
 }
-"""A dict from a golden file's name to words of a spec: tuned cases that are no f32 matmul on a CPU."""
+"""The tuned cases with golden files, except the matmuls on a CPU, which are in `DISPATCHES`.
+
+A dict from a golden file's name to the keys and values of the case's sweep."""
 SIZES = {"matmul_splitk": 12, "scaled_matmul": 32}
 """A dict from an operation that does not allow the size 4 to the size that all its dims get instead."""
 DEFAULTS = {cls: cls.make([SIZES.get(cls.name, 4)] * len(cls.dims)) for cls in OPERATIONS.values()}
@@ -78,7 +80,7 @@ OPERATIONS_MODULES = {
 }
 """A dict from a golden file's name to the operation whose emitted module the file contains.
 
-The operation has its default layout and options, or differs from them in one."""
+The operation has its default layout and options, except that the layout or one option may differ."""
 MODULES = [*DISPATCHES, *TUNED, *OPERATIONS_MODULES]
 ACTIONS = {
     "default": {"threads": 1},

@@ -31,7 +31,8 @@ from dispatchflow.verification.verdict import compare_bits, compare_bounded
 def variants(name: str) -> list[Operation]:
     """Return all variants of an operation with its first type, and one variant with each other type.
 
-    Variants differ in layout and options. The one variant has the first layout and the first value of each option."""
+    Variants differ in layout and options. For the other types, the variant is the one with the first layout and the
+    first value of each option."""
     first = by_name(name)[0]
     return [
         operation
@@ -101,7 +102,9 @@ EDITS: dict[str, list[tuple[str, dict[str, Any], str, str]]] = {
     "transpose": [("not transposed", {}, "permutation = [1, 0]", "permutation = [0, 1]")],
     "elementwise": [("another factor", {"kind": "gelu"}, "0.70710678118654752", "0.70710")],
 }
-"""A dict from operation to [(error in its MLIR, options and layout, correct text, wrong text)]."""
+"""A dict from an operation's name to a list of errors in its MLIR.
+
+An error is (description, options and layout of the operation, correct text, wrong text)."""
 
 
 def edited(name: str) -> list[tuple[str, Operation, str]]:
@@ -193,7 +196,8 @@ EVERY = [pytest.param(False, id="some"), pytest.param(True, id="every", marks=[p
 def compiled(name: str, every: bool, workspace: Workspace) -> tuple[Wrong, Record]:
     """Return an operation's planted errors, and the outcome of compiling all of them in one module.
 
-    The module begins with functions without errors, one for each operation of `right_of`."""
+    For each operation that `right_of` returns, the module also has a function without an error. These functions come
+    first."""
     flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host, workspace.resolver.syntax)
     wrong = [*edited(name), *chosen(name, every)]
     functions = [*((operation, operation.body("")) for operation in right_of(wrong)), *(each[1:] for each in wrong)]

@@ -71,7 +71,9 @@ def versions(read):
 
 
 def forgotten(found, known):
-    """Return a message for each version number that stayed the same although its source code changed."""
+    """Return a message for each version number that stayed the same although its source code changed.
+
+    `found` has the present numbers and digests of source code, and `known` has the earlier ones."""
     return [
         f"what {name} stands for has changed: {MESSAGES[name]}"
         for name in found

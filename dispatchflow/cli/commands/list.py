@@ -85,7 +85,7 @@ def _cases(workspace: Workspace, selection: Selection, status: bool) -> Iterator
 
 
 def named(own: Sequence[Task], commands: Mapping[str, type[Command]]) -> dict[str, str]:
-    """Return a dict from names to descriptions: of stages, commands except `run`, and the user's tasks."""
+    """Return a dict from name to description, for stages, commands (except `run`) and the user's tasks."""
     lines = dict(case_tasks.STAGE_DOCS)
     lines |= {name: command.doc_purpose for name, command in commands.items() if name != RUN}
     return lines | {task.name: task.doc for task in own if not task.subtask_of and not task.name.startswith("_")}

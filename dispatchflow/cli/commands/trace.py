@@ -72,7 +72,7 @@ class TraceCommand(QueryCommand):
 
 
 def _refuse_zones(workspace: Workspace, tracy: bool, out: str) -> None:
-    """Raise SpecError if an argument is for a trace by Tracy, although `out=` requests a timeline.
+    """Raise SpecError if `out=` requests a timeline, and another argument is for traces by Tracy.
 
     `tracy` is true if the command line names a program to trace, or a file with a trace."""
     zones = [f"{name}=" for name in ("top", "format") if name in workspace.values]
