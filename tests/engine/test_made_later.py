@@ -1,7 +1,7 @@
 """If `doit store clean` keeps a stage's output, it also keeps what commands made from this output.
 
-An example is a capture: the operands and results of a program's sites. If another version of dispatchflow made a
-capture, it is not kept."""
+An example is a capture: the operands and results of a program's sites. A capture that another version of dispatchflow
+made is not kept."""
 
 from __future__ import annotations
 

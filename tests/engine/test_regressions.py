@@ -51,9 +51,9 @@ def recorded(records, resolver_of, case_of):
 
 @pytest.fixture
 def failure(resolver_of, case_of):
-    """Return `find(stage)`, which returns (whether the case's failure is known, the failure's reason).
+    """Return `find(stage)`, which returns (whether the case's failure at `stage` is known, its reason).
 
-    The list of known failures has one entry, which describes failures of `stage`."""
+    The known failures are a list with one entry, which describes failures of `stage`."""
 
     def find(stage, releases=""):
         entries = parse(f"{WORDS}stage = '{stage}'\ntoolchain = '{releases}'\n", PurePath("a.toml"))

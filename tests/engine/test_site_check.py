@@ -1,4 +1,4 @@
-"""The comparison of a site with a reference has a key, which depends on all that decides the outcome.
+"""If a site is compared with a reference, the comparison's key contains all that decides its outcome.
 
 Elements that the program never wrote are undefined. The comparison replaces them by zeros."""
 

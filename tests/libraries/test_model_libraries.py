@@ -1,4 +1,6 @@
-"""ONNX models become cases of onnxruntime too. The keys of these cases depend on the files' content."""
+"""An ONNX model can be run by onnxruntime too, as a case whose key depends on the model's files.
+
+The key contains the content of these files."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""An extracted module becomes a sweep of a spec, with the module's file, inputs and expected results.
+"""Each module that is extracted for a site of a program becomes a sweep of a spec.
 
-A module is extracted for a site of a program. The folder with the extracted modules is called a bundle. It contains
-this spec, and a script."""
+The sweep names the module's file, its inputs and its expected results. The extracted modules, this spec and a script
+are in one folder, which is called a bundle."""
 
 import struct
 import subprocess

@@ -1,6 +1,6 @@
-"""The compiler treats a dispatch that `_extractor.py` extracted in the same way as in its program.
+"""The compiler treats an extracted dispatch in the same way as this dispatch inside its program.
 
-These tests use the compiler's real Python bindings."""
+`_extractor.py` extracts the dispatch. These tests use the compiler's real Python bindings."""
 
 import json
 import os

@@ -31,7 +31,7 @@ def moving(*origins):
 
 
 def stored(*origins):
-    """Return a dispatch's body that only loads and stores; IREE 3.13 forms one for a padded convolution."""
+    """Return the body of a dispatch that only loads and stores, as for a padded convolution in IREE 3.13."""
     around = "iree_tensor_ext.dispatch.tensor.load", "iree_tensor_ext.dispatch.tensor.store", "flow.return"
     return tuple(Computation(kind, origins, tensor="load" in kind) for kind in around)
 
@@ -41,7 +41,7 @@ def launch(number, at_load=False, function="main$async"):
 
 
 def program(source, flow, *bodies, launches=None):
-    """Return a program. `source` is the user's module; `flow` has its dispatches, with `bodies` in order."""
+    """Return a program: `source` is the user's module; `flow` has one dispatch for each of `bodies`."""
     places = [number for number, each in enumerate(flow) if each.kind == "flow.dispatch.workgroups"]
     formed = [Dispatch(place, body, (), ()) for place, body in zip(places, bodies, strict=True)]
     host = launches or [launch(number) for number in range(len(formed))]

@@ -1,4 +1,4 @@
-"""Verification reports attention that rounds some operands, or that is wrong only for some numbers."""
+"""Verification reports attention kernels that round operands, or that are wrong only for some numbers."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def one_by_one(judge: Judge, step: int) -> Any:
 
 
 def scored(judge: Judge) -> Any:
-    """Return the attention scores, plus the mask if the operation has one, times log2(e).
+    """Return log2(e) times the attention scores, to which the mask is added first if there is one.
 
     Keys that are hidden from a causal query have the score -3e38."""
     operation = judge.operation

@@ -1,4 +1,4 @@
-"""Verification reports attention that computes the maximum without the largest score.
+"""Verification reports attention kernels that ignore some keys when they compute the largest score.
 
 It also reports attention and softmax with wrong exponentials of very low numbers, such as the scores of masked keys."""
 
@@ -20,9 +20,10 @@ SETTINGS = [
 
 
 def attention(operation: Operation, operands: Any, seen: Any, low: Any = None) -> Any:
-    """Compute attention in f32. The maximum over only the keys `seen` is subtracted from the scores.
+    """Compute attention in f32, but look for the largest score of a row only at the keys `seen`.
 
-    If `low` is given, it replaces the exponential of every finite number below -10,000."""
+    This maximum is subtracted from all scores of the row. If `low` is given, it replaces the exponential of every
+    finite number below -10,000."""
     q, k, v, *mask = operands
     scores = operation._scale * (q @ k.swapaxes(1, 2)) + (mask[0] if mask else 0)  # type: ignore[attr-defined]
     m, k2 = scores.shape[1:]

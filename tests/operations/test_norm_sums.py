@@ -212,9 +212,10 @@ def merged(a: Moments, b: Moments) -> Moments:
 
 
 def updated(x: Any, lanes: int) -> list[Moments]:
-    """Return the `Moments` of each of `lanes` interleaved parts of a row, by Welford's method.
+    """Return the moments of each of `lanes` interleaved parts of a row, computed by Welford's method.
 
-    Each element of a part updates the moments of this part, in f32."""
+    Moments are a mean, the sum of the squared distances from this mean, and a count. Each element of a part updates the
+    moments of this part, in f32."""
     mean, squares = np.zeros((2, len(x), lanes), np.float32)
     for i, each in enumerate(x.reshape(len(x), -1, lanes).swapaxes(0, 1)):
         d = each - mean

@@ -23,9 +23,10 @@ def repeated(terms: Any, begin: int, size: int) -> Any:
 
 
 def passed(judge: Judge, size: int) -> int:
-    """Return how many of `PLACES` errors are not reported; each error is a replaced tile at another place.
+    """Return how many results with one replaced tile pass verification.
 
-    A replaced tile is a copy of the tile before it. It has `size` terms."""
+    The replaced tile is a copy of the tile before it. It has `size` terms. `PLACES` results are tried, each with the
+    tile at another place."""
     x, *vectors = judge.operands
     count, missed = x.shape[1], 0
     for i in range(PLACES):

@@ -1,4 +1,4 @@
-"""Flops agree with counts by hand at sizes such as 3x5x7, and traffic with the sizes of the arrays."""
+"""The flops of operations equal counts made by hand; their traffic equals the sizes of the arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verification reports quantized sums in too few bits, even if the operand is only one row or image."""
+"""Quantized operations that sum in too few bits are reported, even for one row or one image."""
 
 from __future__ import annotations
 

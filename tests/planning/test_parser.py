@@ -8,7 +8,7 @@ from dispatchflow.planning import parser
 from dispatchflow.planning.location import COMMAND_LINE
 
 FIRST = '[[sweep]]\noperation = "matmul"\nm = 1\nn = 1\nk = 1\n\n'
-"""A valid sweep of six lines; the next sweep's header is on line 7."""
+"""The text of a valid sweep. It has six lines, so a sweep that is added after it begins on line 7."""
 
 
 def refused(text: str) -> SpecError:

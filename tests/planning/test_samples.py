@@ -27,7 +27,7 @@ SWEEPS = {
 }
 """A dict from the first line of an error to a sweep that causes this error.
 
-It has the errors that docs/specs.md shows without a command."""
+For these errors, docs/specs.md does not show the command that causes them."""
 
 
 @pytest.mark.parametrize(("command", "shown"), SAMPLES, ids=[shown.split("\n")[0] for _, shown in SAMPLES])

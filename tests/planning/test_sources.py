@@ -1,4 +1,4 @@
-"""Specs and the files that they name are read, also through links; pipes are errors."""
+"""Specs and the files that they name are read, also through links; a pipe in their place is an error."""
 
 import os
 

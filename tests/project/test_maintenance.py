@@ -1,4 +1,4 @@
-"""`doit store` shows, checks and cleans a store of the real compiler's files, also during a run."""
+"""`doit store` shows, checks and cleans a store, also during a run; the real compiler made its files."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ PYTHON = "lib/python3.9/site-packages"
 class Idle:
     """A project in which a certain command line finds nothing to do.
 
-    After `settle`, this command line replays its stored output, which then contains the text `TOLD`."""
+    After a call of `settle`, this command line prints its stored output again, which is then the text `TOLD`."""
 
     def __init__(self, project: Project, *words: str) -> None:
         self.project, self.words = project, words
@@ -40,7 +40,7 @@ class Idle:
         return TOLD in outcome.out
 
     def settle(self) -> None:
-        """Run the command line until it replays its stored output, into which this method writes `TOLD`."""
+        """Run the command line until it replays its stored output, which this method replaces by `TOLD`."""
         for _ in range(6):
             if self.told():
                 return
@@ -106,7 +106,7 @@ def _before(tools: Path) -> None:
 
 
 def _newer(lib: Path) -> None:
-    """Add a link `python3.10` to `python3.9` in the folder `lib`, so that two paths lead to the tools."""
+    """In the folder `lib`, add a link from `python3.10` to `python3.9`: two paths then lead to the tools."""
     (lib / "python3.10").symlink_to("python3.9")
 
 
@@ -172,7 +172,7 @@ IDLE = {
     "units",
     "workload",
 }  # fmt: skip
-"""The modules of dispatchflow that an idle run imports. Each import takes up to 2 ms, so add few."""
+"""The modules of dispatchflow that a run with nothing to do imports. Each import takes up to 2 ms."""
 
 
 def _ours(imported: set[str]) -> set[str]:

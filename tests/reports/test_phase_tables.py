@@ -1,4 +1,4 @@
-"""The modules after each phase of two compiles are compared, in a table and as a unified difference."""
+"""The modules of two compiles are compared after each phase, in a table and as a unified diff."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ OLD = row("default", None, 5.0, recorded_at=999.0)
 
 @pytest.fixture
 def shown(tmp_path, monkeypatch, capsys):
-    """Return `run(library)`, which runs the page's query for a library, such as pandas.
+    """Return `run(library)`, which runs the query of docs/results.md for a library, such as pandas.
 
     `run` returns the printed text. The results are two Parquet files. The first file is old, without the columns
     `provider`, `cache`, `flags` and `number`."""

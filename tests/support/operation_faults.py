@@ -1,8 +1,8 @@
 """Wrong results of operations, which tests plant to check that verification detects them.
 
-`PLANTED` is a dict from the name of an operation to a dict of its possible errors, from the name of an error to a
-function. The function takes the operation and its operands, and returns the wrong result. If the operation cannot have
-the error with its options, the function returns None."""
+`PLANTED[operation][error]` is a function; `operation` and `error` are names. The function takes the operation and its
+operands, and returns the wrong result. If the operation cannot have the error with its options, the function returns
+None."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def unfused(operation: Operation, operands: list[Any]) -> Any:
 
 
 def along_the_other_axis(operation: Operation, operands: list[Any]) -> Any:
-    """Return the operation's sums with the epilogue's bias or scale wrongly added along another axis.
+    """Return the operation's sums plus its epilogue's bias or scale, which is added along the wrong axis.
 
-    Even a scale is added. Returns None if the epilogue has neither a bias nor a scale."""
+    Even a scale, by which a correct epilogue multiplies, is added. If the epilogue has neither, None is returned."""
     if operation.epilogue == "residual" or not operation.parameters():
         return None
     total, axis = unfused(operation, operands), operation.channel_axis

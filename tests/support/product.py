@@ -84,8 +84,8 @@ def everything(
 
     The choices are the operation, type, layout, option values, tuning, target and shape of the case. With default
     option values, all layouts are combined with all tunings. If an option differs from its default, the layout and the
-    tuning are the default ones. For an operation's first type, there are also cases in which an option and one of these
-    two differ.
+    tuning are the default ones. But for an operation's first type, there are also cases in which an option and either
+    the layout or the tuning differ from their defaults.
 
     Args:
         targets: the targets of the cases.

@@ -93,10 +93,10 @@ class Project:
                 database.execute(statement, values)
 
     def counts(self) -> dict[str, int]:
-        """Return the number of actions of each stage that the project's records contain.
+        """Return a dict from each stage to the number of its actions that the project has recorded.
 
-        This includes the actions that measure the machine's peak rates (calibrations). For the stage `profile`, it is
-        the number of measurements that have ended."""
+        The actions that measure the machine's peak rates (calibrations) are counted too. For the stage `profile`, the
+        number is that of the measurements that have ended."""
         found = dict(self.query("select stage, count(*) from record group by stage"))
         measured = self.query("select count(*) from measurement where status <> 'open'")[0][0]
         return {stage: found.get(stage, 0) for stage in ("emit", "compile", "verify")} | {"profile": measured}
@@ -117,10 +117,10 @@ class Project:
         return {path.name for path in (self.store / "results").iterdir()}
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """Return a dict from the path of each file that dispatchflow made to (bytes, modification time in ns).
+        """Return a dict from the path of each file that dispatchflow made to (size, modification time in ns).
 
-        Paths are relative to the project. Three kinds of files are left out: SQLite's files, locks, and output that is
-        kept to be printed again by a run with nothing to do."""
+        Sizes are in bytes, and paths are relative to the project. Three kinds of files are left out: SQLite's files,
+        locks, and output that is kept to be printed again by a run with nothing to do."""
         made = [*self.store.rglob("*"), *(self.root / "build").rglob("*")]
         kept = (path for path in made if not path.is_dir() and not path.name.startswith("records.sqlite"))
         return {
@@ -132,8 +132,8 @@ class Project:
     def damaged(self) -> list[str]:
         """Return the names of the damaged objects in the store.
 
-        An object is a file whose name is the digest of its content. If the name is another one, the object is damaged.
-        """
+        An object is a file that is stored under the digest of its content. It is damaged if its content has another
+        digest."""
         objects = [path for path in (self.store / "objects").rglob("*") if path.is_file()]
         return [path.name for path in objects if path.parent.name + path.name != digest_file(path)]
 

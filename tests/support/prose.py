@@ -38,7 +38,9 @@ NOUN_KINDS = ("module", "class", "attribute", "property")
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A docstring, a comment, or a part of a page such as a paragraph; `line` is where it begins."""
+    """A docstring, a comment, or a part of a page such as a paragraph.
+
+    `line` is the number of the line on which it begins."""
 
     line: int
     kind: str

@@ -28,7 +28,7 @@ NOWHERE = {
 """Environment variables with which pip finds no packages: no server answers at the index's URL."""
 
 STARTS = f"'{compiler_folder()}/iree-lld' -flavor gnu --version > /dev/null\n"
-"""A shell line that starts a real program, `iree-lld`, in a script that replaces the compiler.
+"""A line for a shell script that replaces the compiler; the line starts a real program, `iree-lld`.
 
 dispatchflow identifies such a script by the programs that it starts, and refuses a script that starts none."""
 COMPILER = f"#!/bin/sh\n{STARTS}echo IREE compiler version {{version}}rc20990102 @ 0123456789abcdef\n"

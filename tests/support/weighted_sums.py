@@ -27,8 +27,9 @@ def positions(n: int) -> list[int]:
 def weights(n: int) -> Iterator[tuple[str, Any]]:
     """Yield (description, weights) for sums of `n` terms in which exactly one weight is wrong.
 
-    The other weights are 1. The wrong weight may be at any of `positions(n)`. If `n` is below 4096, each wrong weight
-    in `WEIGHTS` is used at each position. Otherwise, only one of them is used at each position."""
+    A weight is the factor by which a term is multiplied. The wrong weight is at one of `positions(n)`; all other
+    weights are 1. If `n` is below 4096, each wrong weight in `WEIGHTS` is used at each position. Otherwise, only one of
+    them is used at each position."""
     for i, position in enumerate(positions(n)):
         for word, factor in WEIGHTS.items() if n < 4096 else [[*WEIGHTS.items()][i % 3]]:
             weight = np.ones(n)

@@ -129,7 +129,9 @@ func.func @main(%x: tensor<?x8xf32>) -> tensor<1x8xf32> {
 
 
 class Captured:
-    """The captured operands and results of a case's sites; `captured[name]` is one of them as an array."""
+    """The captured operands and results of a case's sites, as arrays.
+
+    For example, `captured["2.in0"]` is the first operand of site 2, and `captured["2.out0"]` is its first result."""
 
     def __init__(self, workspace: Workspace, record: Record | None) -> None:
         assert record is not None

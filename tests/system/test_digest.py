@@ -34,7 +34,7 @@ ONLY = {
     "one launch more": "host",
     "--iree-stream-partitioning-favor=debug": "host",
 }
-"""A dict from each variant that changes one kind of vmfb entry, and no other, to this kind.
+"""A dict from a variant of the module to the only kind of vmfb entry that this variant changes.
 
 If the digest left out the entries of this kind, it would not show the variant's change."""
 

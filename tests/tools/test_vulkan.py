@@ -1,4 +1,4 @@
-"""Cases run correctly on Vulkan by lavapipe, a software driver that the tests download."""
+"""Cases run correctly on Vulkan with lavapipe, a driver for the CPU that the tests download."""
 
 import json
 import subprocess
@@ -112,7 +112,7 @@ select ingredients ->> '$.flags' from record
 where stage = 'compile' and ingredients ->> '$.flags' like '%backends=llvm-cpu%' """
 """An SQL query for the flags with which modules were compiled for the CPU to compute expected results.
 
-In the test above, there are two such modules: the complete one, and one that contains only its single site."""
+The test of a function of f64 finds two such modules: the complete one, and one that contains only its single site."""
 
 VULKAN = {
     "matmul": ({"shape": "33x65x40", "layout": "tt,tn,nt,nn", "accumulate": "no,yes"}, 8),

@@ -178,9 +178,9 @@ COMPILED = {
     "1x64x64_accumulate_yes_tile_and_fuse_64x64x32_2x2",
     "128x192x96_accumulate_yes_epilogue_bias_tile_and_fuse_64x64x32_2x2",
 }
-"""The cases of the next test that this release of IREE compiles; the others are known failures.
+"""The tested cases with tensor-core tiles that this release of IREE compiles.
 
-The names are shortened: they are without types and instruction."""
+All others are known failures. The names are shortened: they are without types and instruction."""
 
 
 @pytest.mark.iree

@@ -64,9 +64,10 @@ RESULTS |= {name: values * scale for name, (values, scale) in SCALED.items()}
 def usual_places(name, expected):
     """Return the indices of 100 random elements of `expected` that are at or above the median magnitude.
 
-    For a name in `SCALED`, each element is first divided by its scale, and the median is that of all elements. For
-    other names, an element is compared with the median of its own row (along the last axis). Zeros, and elements that
-    are equal to the minimum, are not counted."""
+    The results in `SCALED` are products of random values and scales, such as a scale for each row. There, each element
+    is first divided by its scale, and the median is that of all elements. In other results, an element is compared with
+    the median of its own row (along the last axis). Zeros, and elements that are equal to the minimum, are not counted.
+    """
     _, scale = SCALED.get(name, (expected, 1.0))
     counted = np.where((expected == 0) | (expected == expected.min()), np.nan, abs(expected / scale))
     axis = None if name in SCALED else -1
