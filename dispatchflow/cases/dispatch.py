@@ -43,7 +43,7 @@ class Dispatch:
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
-        """Return a copy in which `asks` has the lowering configurations that a user's module contains.
+        """Return a copy whose attribute `asks` has the lowering configurations that a user's module contains.
 
         `emitted` is the stored outcome of the stage `emit`, which found the configurations. A dispatch of an operation
         is returned unchanged."""

@@ -113,7 +113,7 @@ _EMIT = Form("emit", lambda module: {"module": module})
 
 
 def emit(case: Case, syntax: Release) -> Action:
-    """Return the action that emits an operation's module. The key depends only on the module's text."""
+    """Return the action that emits an operation's module. Its key is computed from the module's text."""
     return _action(_EMIT, digest_of(case.dispatch.module(syntax).encode()))
 
 

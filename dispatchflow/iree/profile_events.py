@@ -91,7 +91,9 @@ class _Benchmarks(msgspec.Struct):
 
 
 class _Record(msgspec.Struct, gc=False):
-    """One line of the export, with the fields of all kinds of records that this module reads."""
+    """One line of an exported profile.
+
+    The class has the fields of all kinds of records that this module reads; a line sets only those of its own kind."""
 
     record_type: str
     schema_version: int = 0

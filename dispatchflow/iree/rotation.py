@@ -91,7 +91,7 @@ class Rotation:
 
     @property
     def target(self) -> str:
-        """The symbol by which the emitted module imports the measured function from that function's module."""
+        """The symbol under which the module that copies inputs imports the measured function."""
         return symbol(f"{self.callee}.{self.function}")
 
     @property

@@ -254,8 +254,8 @@ class _Reader:
         """Append the durations of finished zone executions to `times`. Return how many did not finish.
 
         `times` is a dict from a pair of indices to durations in ns. The first index selects the zone's place in the
-        source. The second index selects the execution's own name in a table with `extras` entries. If the second index
-        is outside the table, it is replaced by 0."""
+        source. A program may give an execution of a zone a name of its own; the second index selects this name in a
+        table with `extras` entries. If the second index is outside the table, it is replaced by 0."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)

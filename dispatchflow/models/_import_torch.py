@@ -142,7 +142,7 @@ class Locations:
 
 
 def _exported(module, arguments, options):
-    """Write the MLIR text and the weights of a PyTorch module; return (MLIR text, number of weights)."""
+    """Export a PyTorch module to MLIR and its weights to a file; return (MLIR text, number of weights)."""
     import torch
     from iree.compiler.extras import fx_importer
     from iree.turbine import aot

@@ -27,12 +27,12 @@ _ROWS = 16
 See `Thinning.clipped`."""
 
 
-_LARGEST_BITS, _SUM_BITS, _SUM_TERMS = 8, 32, 32
+_LARGEST_BITS, _SUM_BITS, _SUM_TERMS, _RESULT_BITS = 8, 32, 32, 8
 """The limits that decide whether the inputs of the recipe `largest` are used.
 
-These inputs show sums that are computed in too few bits. They are used if factors are integers of at most 8 bits,
-results have at least 32 bits, and sums have at least 32 terms. Otherwise, the other recipes show such errors; for
-example, their sums wrap if factors are larger integers."""
+These inputs show sums that are computed in too few bits. They are used if factors are integers of at most 8 bits, sums
+are computed in at least 32 bits and have at least 32 terms, and results have at least 8 bits. Otherwise, the other
+recipes show such errors; for example, their sums wrap if factors are larger integers."""
 
 
 class Operand(Protocol):
@@ -82,8 +82,10 @@ def has_largest(operation: Operation) -> bool:
     """Return whether an operation is verified with the inputs of the recipe `largest`.
 
     `_range.largest` makes these inputs."""
-    result = operation.types.result
-    if result.is_float or result.bits < _SUM_BITS or operation.terms < _SUM_TERMS:
+    accumulator, result = operation.types.accumulator, operation.types.result
+    if accumulator.is_float or accumulator.bits < _SUM_BITS or operation.terms < _SUM_TERMS:
+        return False
+    if result.bits < _RESULT_BITS:  # a cast keeps the last digits of sums, which are 0
         return False
     factors = [operand.type.element for operand in operation.operands() if _factor(operand)]
     return bool(factors) and all(not element.is_float and element.bits <= _LARGEST_BITS for element in factors)

@@ -1,7 +1,7 @@
-"""Make the rows of two recipes of `norm`: `shifted`, and `few`, whose rows have few nonzero elements.
+"""Make the rows of the inputs that `norm.Norm.made` returns.
 
-A recipe is a way to make inputs that show certain errors; comments in `norm.Norm.made` describe these two. `raw` is an
-array [m, n] with a random 64-bit integer for each element of the operand."""
+A recipe is a way to make inputs that show certain errors; comments in `norm.Norm.made` describe the recipes of `norm`.
+In this file, `raw` is an array [m, n] with a random 64-bit integer for each element of the operand."""
 
 from __future__ import annotations
 
@@ -9,11 +9,59 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dispatchflow.operations._random import full, stream
+from dispatchflow.operations._random import below, full, stream
 
 if TYPE_CHECKING:
     from dispatchflow.mlir.types import Signature
     from dispatchflow.operations.api import Array
+
+
+_BLOCK = 64
+"""The number of neighboring elements in a block of the recipe `mixed`.
+
+The last block of a row may have more elements."""
+
+
+def balanced(raw: Array, recipe: str, layer: bool, types: Signature) -> Array:
+    """Return rows of elements 1 and -1, some of them larger, for the recipes `counted` and `mixed`.
+
+    The sum of a row is 0, and in `mixed` also the sum of each block of `_BLOCK` elements. If the number of elements is
+    odd, this holds only for `layer`."""
+    # In `mixed`, the running mean is therefore near 0, and a kernel that updates a mean for each element adds squares
+    # that are nearly exact. With other running means, the squares would have few values, whose roundings add up. In
+    # `counted`, parts of a row have different means: a kernel must not merge their variances as if the means were
+    # equal.
+    m, n = raw.shape
+    if n == 1 and not layer:
+        return -abs(full(stream(0, 3, m), types.operands[0].digits))[:, None]
+    larger = None
+    if recipe == "counted" and n >= 8:
+        digits = (types.accumulator.digits + 1 - n.bit_length()) // 2
+        larger = abs(full(stream(0, 3, 2 * m), digits)).reshape(2, m, 1, 1)
+    whole = max(n // _BLOCK - 1, 0) * _BLOCK if recipe == "mixed" else 0
+    first = _blocks(raw[:, :whole].reshape(m, -1, _BLOCK), recipe, layer)
+    last = _blocks(raw[:, whole:].reshape(m, 1, -1), recipe, layer, larger)
+    return np.concatenate([first.reshape(m, -1), last.reshape(m, -1)], axis=1)
+
+
+def _blocks(raw: Array, recipe: str, layer: bool, larger: Array | None = None) -> Array:
+    """Return blocks of one size, with elements 1 and -1, and some that are larger.
+
+    The sum of a block is 0, except that of an odd number of elements if `layer` is false. `raw` is an array
+    [rows, blocks, size]. `larger` has two factors for each row; an element below 0 and one above it are multiplied by
+    each of them."""
+    size = raw.shape[2]
+    rank, negative = raw.argsort(axis=2).argsort(axis=2), size // 2 + size % 2
+    x = np.where(rank < negative, -1.0, 1.0)
+    for i, factor in enumerate(() if larger is None else larger):
+        x = np.where((rank == i) | (rank == negative + i), x * factor, x)
+    if layer and size % 2:
+        x[rank == size - 1] = 2.0
+    if recipe == "mixed":
+        # Blocks have different numbers of large elements, so that their sums of squares differ.
+        count = size // 8 + below(raw[:, :, :1], size // 4 + 1)
+        x[(rank < count) | ((rank >= negative) & (rank < negative + count))] *= 2
+    return x
 
 
 def shifted(raw: Array, types: Signature) -> Array:
@@ -31,7 +79,7 @@ def shifted(raw: Array, types: Signature) -> Array:
     return x
 
 
-def few_terms(few: Array, raw: Array, places: Array, terms: int, layer: bool, types: Signature) -> Array:
+def few_terms(few: Array, raw: Array, terms: int, layer: bool, types: Signature) -> Array:
     """Return one row for each True in the mask `few`; a row has only `terms` nonzero elements.
 
     The mask has one element for each row of the operand."""
@@ -39,7 +87,7 @@ def few_terms(few: Array, raw: Array, places: Array, terms: int, layer: bool, ty
     count, less = (7, 128) if layer else (3, 1024)
     first, third, *small = full(stream(0, 3, count * m), types.operands[0].digits).reshape(count, m)[:, few]
     values = np.stack([first, -first, third / 2, *(each / less for each in small)], axis=1)
-    chosen = places[few, :terms]
+    chosen = raw[few].argsort(axis=1)[:, :terms]
     if layer and n >= 64:
         end = _end(n)
         chosen[:, :3] = _late(raw[few])[:, :3]
@@ -50,9 +98,10 @@ def few_terms(few: Array, raw: Array, places: Array, terms: int, layer: bool, ty
 
 
 def _late(raw: Array) -> Array:
-    """Return, for each row of `raw`, the indices of the last `_end(n)` columns in a random order.
+    """Return the indices of the last columns, in a random order for each row.
 
-    n is the number of columns."""
+    There are `_end(n)` of them, where n is the number of columns of `raw`. Only these columns may have special
+    elements. Their order is that of the random numbers in `raw`."""
     n = raw.shape[1]
     columns: Array = n - _end(n) + raw[:, -_end(n) :].argsort(axis=1)
     return columns

@@ -81,10 +81,11 @@ def spans(operation: Operation) -> list[Span]:
 
 
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
-    """Return the number of each line, from 0, in an array that broadcasts to `shape`.
+    """Return the number of the line in which each element of an array is. Lines are numbered from 0.
 
-    Two elements are in the same line if they have the same index on each of the axes `lines`. For example, if `shape`
-    is (3, 4) and `lines` is (0,), each row is a line, and the array is [[0], [1], [2]]."""
+    The result broadcasts to `shape`, the shape of the array. Two elements are in the same line if they have the same
+    index on each of the axes `lines`. For example, if `shape` is (3, 4) and `lines` is (0,), each row is a line, and
+    the result is [[0], [1], [2]]."""
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     return np.arange(prod(sizes)).reshape(sizes)
 
@@ -181,6 +182,7 @@ def largest(operation: Operation) -> list[Array]:
         element = operand.type.element
         end = 2**element.digits - 1
         near = below(stream(index, 5, operand.type.size), 2 if element.bits >= 8 else 1).reshape(operand.type.shape)
+        near = near * (line_numbers(operand.type.shape, operand.lines) % 2 == 0)
         upper = element.is_unsigned or (operation.clips and unsigned) or _has_negative_zero_point(operand, operation)
         values = end - near if upper else near - end - 1
         made.append(values if operand.summed or operand.crossed else np.zeros_like(values))

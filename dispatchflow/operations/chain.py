@@ -85,8 +85,8 @@ class Chain(Operation):
     def _to_round(self, second: Array, third: Array) -> None:
         """Change the second and third factors in place, so that the first product needs rounding.
 
-        Half of the columns of the first product change. If a kernel rounds these columns correctly, the rounding does
-        not change the final result."""
+        Half of the columns of the first product change. They come in pairs whose changes cancel in the final result, if
+        both columns of a pair are rounded to nearest."""
         # The last four of eight columns are changed, in pairs. Each changed column gets a second nonzero number. The
         # first product then has x + d in the first column of a pair, and y - d in the second column. The narrower type
         # represents x and y, which in most columns have all its digits; d is less than half of a unit in their last

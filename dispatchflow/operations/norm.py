@@ -82,9 +82,9 @@ class Norm(Operation):
         # is about 1 or 256. In a single column of `rms`, the elements have all their digits: they are about √ε, so that
         # a lost digit changes the result.
         #
-        # `mixed`: a random half of the elements above the mean, and as many below it, are twice as far from it, and the
-        # mean is 0. Sums are still exact, but those of neighboring tiles differ. An element or a tile that is summed in
-        # place of another therefore changes the variance, which it does not in `counted`.
+        # `mixed`: some elements above the mean, and as many below it, are twice as far from it, and the mean is 0. Sums
+        # are still exact, but those of neighboring tiles differ. An element or a tile that is summed in place of
+        # another therefore changes the variance, which it does not in `counted`.
         #
         # `shifted`: all elements of a row are the same power of two, except two near its end, one above and one below
         # it. One unit in the last place of the mean of squares is then at least 8 times the variance (less in short
@@ -106,32 +106,22 @@ class Norm(Operation):
             return None
         import numpy as np
 
-        from dispatchflow.operations._norm_inputs import few_terms, shifted
-        from dispatchflow.operations._random import full, stream, uniform
+        from dispatchflow.operations._norm_inputs import balanced, few_terms, shifted
+        from dispatchflow.operations._random import stream, uniform
         from dispatchflow.operations._range import exponents
 
         (m, n), (_, *vectors) = self.sizes, self.operands()
-        step, odd, rows = 2.0**-8, n % 2, np.arange(m)[:, None]
+        step, rows = 2.0**-8, np.arange(m)[:, None]
         raw = stream(0, 3, m * n).reshape(m, n)
-        places = raw.argsort(axis=1)
-        order = np.empty_like(places)
-        np.put_along_axis(order, places, np.arange(n)[None], axis=1)  # the inverse of `places`
-        x = np.where(order < n // 2 + odd, -step, step)
-        if recipe == "counted" and n >= 8:
-            digits = (self.signature.accumulator.digits + 1 - n.bit_length()) // 2
-            for i, each in enumerate(abs(full(stream(0, 3, 2 * m), digits)).reshape(2, m)):
-                x[rows, places[:, [i, n // 2 + odd + i]]] *= each[:, None]
-        if n == 1 and not self._layer:
-            x *= abs(full(stream(0, 3, m), self.signature.operands[0].digits))[:, None]
-        if self._layer:
-            x = np.where(order == n - 1, 2 * step, x) if odd else x
-        if recipe == "mixed":
-            from_middle = order - (n // 2 + odd)
-            x[(order < n // 4) | ((from_middle >= 0) & (from_middle < n // 4))] *= 2
-        elif self._layer:
-            x = shifted(raw, self.signature) if recipe == "shifted" else x - x.mean(axis=1, keepdims=True) + step / 16
-        if (few := self._few(recipe)).any():
-            x[few] = few_terms(few, raw, places, self._terms, self._layer, self.signature)
+        few = self._few(recipe)
+        if recipe in ("counted", "mixed"):
+            x = step * balanced(raw, recipe, self._layer, self.signature)
+        else:
+            x = shifted(raw, self.signature)
+        if recipe == "counted" and self._layer:
+            x = x - x.mean(axis=1, keepdims=True) + step / 16
+        if few.any():
+            x[few] = few_terms(few, raw, self._terms, self._layer, self.signature)
         if recipe == "counted":  # smaller and larger variances; they are 0 for `layer` and a single column
             larger = 8 + 4 * (rows // 8 % 2)
             x = x * 2.0 ** np.select([rows % 16 == 2, rows % 8 == 3], [-4, larger if n > 1 else 0])

@@ -26,7 +26,7 @@ def _lines(found: Located, extract: Sequence[str]) -> Iterator[str]:
     if found.wrong:
         yield from _first(found, found.wrong[0], extract)
     yield ""
-    yield f"sites of {found.case}, each compared with {found.reference} on its own operands"
+    yield f"sites of {found.case}; each was run on {found.reference} too, with the same operands"
     yield aligned([["site", "error", "", "kernel"], *(_row(found, check) for check in found.checks)],
                   (True, True, False, False))  # fmt: skip
     yield "column error: the largest error of all elements, in units of the tolerance"

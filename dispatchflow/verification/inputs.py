@@ -227,7 +227,7 @@ def _scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
     least, most = exponents(scaled.element, subnormal=True)
     largest = 2 * (most + 1) + ceil(log2(scaled.shape[-1]))
     reach = min(110, 127 - largest, 126 + 2 * least) - 36
-    steps = np.arange(shape[-1]) * 37 % (2 * reach + 1) - float(reach)
+    steps = np.where(np.arange(shape[-1]) == 1, reach, np.arange(shape[-1]) * 37 % (2 * reach + 1) - float(reach))
     return np.broadcast_to(2.0 ** (steps * (-1) ** index), shape) * powers(shape, (0,), (-36, 36))
 
 

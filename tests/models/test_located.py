@@ -79,7 +79,7 @@ site 2 is wrong
   worst      [1, 2]: got 0.0, expected 4.5 (1.5e+03 × the tolerance)
   by itself  doit extract 'file=my net.mlir' target=vulkan sites=2 out=site2
 
-sites of net@vulkan, each compared with llvm-cpu on its own operands
+sites of net@vulkan; each was run on llvm-cpu too, with the same operands
 site    error                kernel
    1        0  right         kernel_1
    2  1.5e+03  WRONG         kernel_2

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dispatchflow.operations import OPERATIONS, Operation
-from dispatchflow.verification.inputs import made
+from dispatchflow.verification.inputs import dtype_of, made
 from dispatchflow.verification.reference import expected
 
 
@@ -55,6 +55,28 @@ def test_sums_that_only_just_exceed_i16_are_reported(name, types, sizes, narrow)
     assert not reported(operation, ("random",), in_i16)
 
 
+@pytest.mark.parametrize("k", [32, 64, 1024])
+@pytest.mark.parametrize(
+    ("types", "epilogue", "tile"),
+    [
+        ("i8_i4", "cast", 32),
+        ("i8_i4", "bias+relu", 34),
+        ("i8_i4", "none", 32),
+        ("i8", "cast", 2),
+        ("ui8_i8", "cast", 2),
+    ],
+)
+def test_tiles_that_saturate_in_i16_are_reported(types: str, epilogue: str, tile: int, k: int) -> None:
+    operation = OPERATIONS["matmul"].make((16, 16, k), types, epilogue=epilogue)
+
+    def saturated(a: Any, b: Any, *bias: Any) -> Any:
+        tiles = (np.clip(a[:, i : i + tile] @ b[i : i + tile], -(2**15), 2**15 - 1) for i in range(0, k, tile))
+        sums = (sum(tiles) + sum(bias)).astype(np.int32)
+        return np.maximum(sums, 0) if "relu" in epilogue else sums.astype(dtype_of(operation.types.result))
+
+    assert reported(operation, operation.recipes, saturated)
+
+
 def test_results_before_a_relu_are_positive_and_other_operands_are_0() -> None:
     for types in ("i8", "ui8_i8"):
         operation = OPERATIONS["matmul"].make((4, 4, 64), types, epilogue="bias+relu")
@@ -68,6 +90,7 @@ def test_results_before_a_relu_are_positive_and_other_operands_are_0() -> None:
         ("matmul", (4, 4, 31), "i8", {}),
         ("matmul", (4, 4, 64), "i16", {}),
         ("matmul", (4, 4, 64), "i4", {"epilogue": "cast"}),
+        ("pooling", (1, 8, 8, 4, 6, 6), "i32", {"kind": "sum"}),
         ("reduction", (4, 64), "i8", {"kind": "max"}),
         ("matmul", (4, 4, 64), "f8E4M3FN", {}),
     ],

@@ -244,6 +244,14 @@ def test_a_running_mean_and_merged_moments_pass(types: str, m: int, n: int, lane
             assert judge.verdict(got).passed, (recipe, len(parts))
 
 
+def test_one_running_mean_over_a_long_row_passes() -> None:
+    judge = Judge(NORM.make((4, 65536), "f32", kind="layer"), "mixed")
+    x, scale, shift = (array.astype(np.float32) for array in judge.operands)
+    ((mean, squares, count),) = updated(x, 1)
+    verdict = judge.verdict((x - mean) / np.sqrt(squares / np.float32(count) + np.float32(EPSILON)) * scale + shift)
+    assert verdict.passed and verdict.score < 0.5
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("types", NORM.signatures)
 @pytest.mark.parametrize("kind", ["layer", "rms"])

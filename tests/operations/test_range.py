@@ -1,9 +1,8 @@
-"""Verification reports kernels that are right only for small numbers.
-
-An example is a kernel whose integers are too short."""
+"""Verification reports kernels that are right only for small numbers, such as too short integers."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -199,6 +198,16 @@ def test_a_clamp_of_the_product_of_two_scales_is_reported(types: str, low: int, 
         return np.einsum("mgi,ngi,mng->mn", a, b, scales)
 
     assert is_reported(OPERATIONS["scaled_matmul"].make((8, 8, 64), types), clamped)
+
+
+@pytest.mark.parametrize("types", ["f8E4M3FN", "f8E5M2", "f4E2M1FN"])
+@pytest.mark.parametrize("k", [64, 96, 256])
+def test_clamped_and_flushed_scales_are_reported(types: str, k: int) -> None:
+    scaled = partial(np.einsum, "mgi,ngi,mg,ng->mn")
+    operation = OPERATIONS["scaled_matmul"].make((16, 16, k), types)
+    for limit in (2.0**8, 2.0**64):
+        assert is_reported(operation, lambda a, b, s, t, limit=limit: scaled(a, b, np.minimum(s, limit), t))
+        assert is_reported(operation, lambda a, b, s, t, limit=limit: scaled(a, b, s, np.where(t < 1 / limit, 0, t)))
 
 
 @pytest.mark.parametrize("types", ["f8E4M3FN", "f8E5M2", "f4E2M1FN"])
