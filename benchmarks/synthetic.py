@@ -1,4 +1,4 @@
-"""Fill a store with invented results in seconds, as if the cases had been measured for days.
+"""Fill a store quickly with invented results, as if its cases had been measured for days.
 
 The keys are real, and therefore dispatchflow finds all cases up to date. The results are invented, and therefore only
 runs with nothing to do can be timed."""

@@ -118,8 +118,8 @@ def operand_types(program: Workload, arguments: Sequence[str]) -> list[TensorTyp
     """Return the types of the values that a library's program takes.
 
     For a model, `arguments` lists the types of the inputs as IREE's tools spell them, such as `4x8xf32`. For an
-    operation, `arguments` is ignored, and the types are those that the operation declares. IREE's runtime takes some
-    operands, such as f4 tensors, as another type."""
+    operation, the types are those that the operation declares, and `arguments` is ignored. The two may differ, because
+    IREE's runtime (not the library) takes some operands, such as f4 tensors, as another type."""
     if isinstance(program, Operation):
         return [operand.type for operand in program.operands()]
     return [_tensor(argument) for argument in arguments]

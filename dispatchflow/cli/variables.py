@@ -269,7 +269,7 @@ VARIABLES: dict[str, Variable] = {
 
 
 def named(groups: Collection[str]) -> dict[str, Variable]:
-    """Return the variables that `groups` lists, each by its own name or by its group, such as `report`."""
+    """Return variables by name; `groups` has names of variables, and of groups such as `report`."""
     own = {name: variable for name, variable in VARIABLES.items() if variable.group in groups}
     others = {name: VARIABLES[name] for name in groups if name in VARIABLES and name not in own}
     return own | {name: replace(each, meaning=each.elsewhere or each.meaning) for name, each in others.items()}

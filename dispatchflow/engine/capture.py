@@ -34,7 +34,9 @@ LIMIT_BYTES = 2**30
 
 
 class _Failed(Exception):
-    """Raised if the capture is refused or a tool fails. `result` is the failed result of the capture."""
+    """Raised if the operands and results of sites cannot be captured, or if a tool fails.
+
+    `result` is the result of the action that captures them, which has failed."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(result[1])

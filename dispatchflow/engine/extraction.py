@@ -28,8 +28,8 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
     `provenance.of_case` stores this form of the program. The outputs of the record:
 
     - `0.mlir`, `1.mlir`, …: the modules.
-    - `0.plain.mlir`, …: copies of those modules to which a tuning added lowering configurations. The copies do not have
-      these configurations.
+    - `0.plain.mlir`, …: if a tuning added lowering configurations to a module, a copy of the module without these
+      configurations.
     - `extracted`: a `models.extraction.Extracted` as JSON.
 
     Raises:

@@ -64,8 +64,8 @@ class AppliedExecutable:
 def parse(dump: str, given: str = "") -> Applied:
     """Parse `dump`, which the compiler wrote with `--iree-hal-dump-executable-configurations-to`.
 
-    `given` is empty, or a dump of the same module that was made before the compiler chose configurations. The
-    configurations in `given` become `Applied.given`."""
+    `given` is empty, or a dump of the same module that was made before the compiler chose configurations. It has only
+    the configurations that the module itself requests; these become `Applied.given`."""
     starts = [match.start() for match in _EXECUTABLE.finditer(dump)]
     executables = []
     for begin, end in zip(starts, [*starts[1:], len(dump)], strict=False):

@@ -84,7 +84,8 @@ class Session:
     def add(self, trial: Trial) -> Trial:
         """Add a measurement (trial) to the session, and return the trial to use.
 
-        If the session already has an undecided trial with the same key, that one is returned and nothing is added."""
+        If the session already has a trial with the same key that is not finished, that trial is returned and nothing is
+        added."""
         known = self._trials.get(trial.key)
         if known is not None and known.outcome is None:
             return known

@@ -153,9 +153,7 @@ def _read(
 
 
 def _short(error: SpecError) -> str:
-    """Return the error message in one line, without the place of the sweep.
-
-    The place is left out because it is the same for all folders."""
+    """Return an error message in one line, without the place of the error in a spec or command line."""
     facts = [f"{value}" for fact, value in error.facts.items() if fact in ("file", "found") and str(value)]
     return ": ".join([error.problem, *facts])
 

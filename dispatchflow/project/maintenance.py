@@ -110,7 +110,7 @@ def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) 
 def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
     """Return the keys of all records in the store that belong to the requested cases.
 
-    With each available toolchain, these are:
+    The keys are collected for each available toolchain. They are those of:
     - the records of the stages of the cases, and of the calibration kernels for their targets
     - the records that other commands made from the cases, such as captures
     - the times of the cases' sites, under every measurement protocol"""
