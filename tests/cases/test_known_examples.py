@@ -19,6 +19,13 @@ EXAMPLES = {
     "rows of i4 that tiles do not divide are read with a masked load, which is not split into bytes": (
         *("matmul", "33x48x128", "i4", "default", "llvm-cpu-x86-64-v4"),
     ),
+    "a double tiling that does not divide rows of i4 reads them with a masked load, on CPUs without AVX-512 too": (
+        *("matmul", "40x24x56", "i4", "double_tiling_64x64_4x16x4", "llvm-cpu-x86-64-v3"),
+    ),
+    "rows of i4 of dynamic size are read with a masked load, on CPUs without AVX-512": (
+        *("matmul", "40x24x56", "i4", "default", "llvm-cpu-x86-64-v3"),
+        {"dynamic": "mnk"},
+    ),
     "GPUs are given a product of i8 and i4 as one vector.contract of both types": (
         *("matmul", "64x64x64", "i8_i4", "default", "cuda-sm_80"),
     ),
