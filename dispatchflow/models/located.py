@@ -17,7 +17,7 @@ WRONG, DOUBTFUL, RIGHT = "WRONG", "doubtful", "right"
 There are two tolerances for the error of an element; `verification/tolerances.py` explains why. A site is wrong if an
 error is above both tolerances, doubtful if an error is between them, and right if all errors are below both."""
 
-_HOST = "no single site is wrong: the cause is accumulated error or the host program"
+_HOST = "no single site is wrong: accumulated error or the host program"
 
 
 class ResultCheck(msgspec.Struct, frozen=True):

@@ -51,7 +51,9 @@ def _blocks(raw: Array, recipe: str, layer: bool, larger: Array | None = None) -
     [rows, blocks, size]. `larger` has two factors for each row; an element below 0 and one above it are multiplied by
     each of them."""
     size = raw.shape[2]
-    rank, negative = raw.argsort(axis=2).argsort(axis=2), size // 2 + size % 2
+    order, negative = raw.argsort(axis=2), size // 2 + size % 2
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.arange(size)[None, None], axis=2)
     x = np.where(rank < negative, -1.0, 1.0)
     for i, factor in enumerate(() if larger is None else larger):
         x = np.where((rank == i) | (rank == negative + i), x * factor, x)

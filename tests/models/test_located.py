@@ -36,7 +36,7 @@ def found(*checks: SiteCheck, whole: str | None = None) -> Located:
         (
             [SiteCheck(1, (RIGHT,))],
             "x",
-            "no single site is wrong: the cause is accumulated error or the host program",
+            "no single site is wrong: accumulated error or the host program",
             False,
         ),
         ([SiteCheck(1, (RIGHT,)), SiteCheck(2, why="x")], None, "no site is wrong (not compared: site 2)", False),

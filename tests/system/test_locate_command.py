@@ -138,7 +138,7 @@ def test_a_wrong_program_without_a_wrong_site_is_reported(project: Project) -> N
     )
     assert found.code == 0, found
     assert "the case is wrong: 32 elements of result 0 are wrong" in found.out, found
-    assert "\nno single site is wrong: the cause is accumulated error or the host program\n" in found.out, found
+    assert "\nno single site is wrong: accumulated error or the host program\n" in found.out, found
 
 
 @pytest.mark.slow
