@@ -1,18 +1,20 @@
 """Simulate how often the intervals of medians are right: `python -m benchmarks.coverage`.
 
-The command prints the table of docs/measurement.md. It simulates measured times with several models of noise, and lets
-dispatchflow's own statistics compute 95 % intervals from them.
+The command prints the table of docs/measurement.md. It simulates measured times with several models of noise, and
+lets dispatchflow's own statistics compute 95 % intervals from them.
 
-A session is the measurements of one run. A block is the time of one benchmark process. Anchors are kernels that never
-change: their times show how fast the machine is in a session. An anchored median is a median that is corrected by the
-anchors' times.
+A session is the measurements of one run. A block is the time of one benchmark process. Anchors are kernels that
+never change: their times show how fast the machine is in a session. An anchored median is a median that is corrected
+by the anchors' times.
 
-Each column of the table shows how often one kind of interval is right:
+Each column of the table is about one kind of interval. A cell has the percentage of intervals that are right and, in
+brackets, their median half-width. An interval is right in these cases:
 
-- here: the interval of a session contains the true median
-- ±: the interval that one session predicts for the median of the next session contains this median
-- anchored: the same as ±, with anchored medians
-- first ±, first anchored: the same as ± and anchored, predicted by the first session of a machine, which has no history
+- here: the true median is in the interval that a session gives for it
+- ±: the median of a session is in the interval that the session before it has predicted
+- anchored: the same as ±, but medians and intervals are anchored
+- first ±: the same as ±, but the predicting session is the machine's first one, which has no history
+- first anchored: the same as first ±, but medians and intervals are anchored
 """
 
 from __future__ import annotations
@@ -43,15 +45,16 @@ class Model:
     session_sd: float = 0.0
     """Standard deviation of the random part of log(time) that all times of a session (one run) share."""
     own_sd: float = 0.0
-    """Standard deviation of another random part of log(time), which each case and anchor has for itself.
+    """Standard deviation of the part of log(time) that is drawn for each case and anchor separately.
 
     This part is constant within a session, and differs between sessions."""
     slowed: float = 0.0
     """The fraction of sessions that other processes slow down. In these, log(time) grows by up to 0.3."""
     sensitivity: tuple[float, float] = (1.0, 1.0)
-    """The range of a random factor that multiplies the noise which all times of a session share.
+    """The range from which the case's sensitivity is drawn, once for each machine.
 
-    It multiplies the noise of the case, not that of the anchors. The factor is chosen once for each machine."""
+    The noise that all times of a session share is multiplied by the sensitivity before it is added to log(case's
+    time). It is added unchanged to log(anchors' time)."""
 
 
 def independent(sd: float) -> Noise:
@@ -77,9 +80,10 @@ def correlated(rho: float, sd: float) -> Noise:
 
 
 def bursts(part: float, most: float) -> Noise:
-    """Return noise in which a random fraction `part` of the blocks takes longer.
+    """Return noise in which each block takes longer with the probability `part`.
 
-    The logarithm of such a block's time grows by 0 to `most`, uniformly distributed."""
+    The logarithm of such a block's time grows by 0 to `most`, uniformly distributed. All blocks also have normally
+    distributed noise with the standard deviation 0.003."""
 
     def blocks(lot: random.Random) -> Iterator[float]:
         while True:
@@ -143,16 +147,16 @@ def machine(
 
 
 def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, seed: int = 1) -> dict[str, float]:
-    """Simulate machines, and return for each column of the table how often its intervals are right.
+    """Simulate machines, and return how often the intervals of each column are right.
 
-    Returns a dict from a column to the fraction of right intervals. The key `COLUMN width` has the median half-width of
-    the column's intervals.
+    The columns are those of the table that this program prints. The returned dict maps a column to the fraction of
+    right intervals, and `COLUMN width` to the median half-width of the column's intervals.
 
-    - `here`: the intervals of all sessions. They are right if they contain the true median. The column is left out if
-      the model shifts the times of whole sessions.
-    - `±` and `anchored`: an interval that one session predicts for the median of the next session. It is right if it
-      contains this median. The predicting session has `sessions` sessions before it.
-    - `first ±` and `first anchored`: the same, predicted by the first session of a machine."""
+    - `here`: the intervals of all sessions. An interval is right if it contains the true median. The column is left
+      out if the model has a part of log(time) that changes only between sessions.
+    - `±` and `anchored`: a machine has `sessions` sessions, then a session A, then a session B. The interval that A
+      predicts for B's median is right if it contains B's median.
+    - `first ±` and `first anchored`: the same, but A is the machine's first session, and B is its second."""
     lot, centred = random.Random(seed), model.session_sd == model.own_sd == 0
     true_ns = 1e5 * exp(_centre(model)) if centred else None
     held: dict[str, list[bool]] = {}

@@ -1,25 +1,28 @@
 """Find the smallest error that verification always detects: `python -m benchmarks.mutations [NAME …]`.
 
 Errors are planted at random places of operands or of correct results. The wrong results are then compared as in
-verification. A recipe is a way to make inputs (docs/verification.md). An error is detected if the comparison fails with
-at least one recipe. Each operation gets `--places` errors of each kind, distributed over the operation's types. The
-size of an error is 1, 1/2, 1/4, ….
+verification. A recipe is a way to make inputs (docs/verification.md). An error is detected if the comparison fails
+with at least one recipe. Each operation gets `--places` or more errors of each kind, distributed over the
+operation's types. The size of an error is 1, 1/2, 1/4, ….
 
 The table has one line per operation and type. Its columns are:
 
-- one result: one element of the result is multiplied by 1 + size or 1 - size; an integer is changed by 1. The cell is a
-  size: all errors of this or a larger size are detected.
-- one term: one element of an operand is multiplied by 1 + size or 1 - size. This changes several results, and either
-  one or all of them are compared. Here an error is measured by the largest change of a compared result, divided by this
-  result's Σ|terms|: the sum of the magnitudes of the terms that it adds up. All errors larger than the number in the
-  cell are detected.
-- lost or doubled: one element of an operand is multiplied by 0 or 2. Either one or all of the changed results are
-  compared. The cells are the percentages of these errors that are detected.
-- digits: an operand is rounded to fewer binary digits, and 16 neighboring results are compared. The cell is the largest
-  number of digits with which the error is detected at every place.
+- one result: one element of the result is multiplied by 1 + size or 1 - size. The cell is a size: all errors of this
+  or a larger size are detected. An integer is changed by 1, and the cell is 1 if all errors are detected.
+- one term: one element of an operand is multiplied by 1 + size or 1 - size, which changes several results. For half
+  of the errors, all changed results are compared; for the other half, only one of them. An error is given as
+  |change| / Σ|terms|: the change of a compared result, divided by the sum of the magnitudes of the terms of this
+  result. If several results are compared, the largest of these quotients counts. All errors larger than the number
+  in the cell are detected. The errors of the next two columns count too.
+- lost or doubled, in one: one element of an operand is multiplied by 0 or 2, and only one of the changed results is
+  compared. The cell is the percentage of these errors that are detected.
+- in all: the same, but all changed results are compared.
+- digits: an operand is rounded to fewer binary digits, and 16 neighboring results are compared. `24→21` means that
+  the operand has 24 digits, and that rounding to 21 is detected at every place, but rounding to 22 or 23 is not.
+- planted: the number of errors
 
-The correct results are those of the numpy reference, rounded to the result's type. Rounding errors of real kernels are
-not simulated."""
+The correct results are those of the numpy reference, rounded to the result's type. Rounding errors of real kernels
+are not simulated."""
 
 from __future__ import annotations
 
@@ -230,7 +233,7 @@ def row(operation: Operation, places: int, seed: int) -> dict[str, str]:
         "operation": operation.name,
         "types": operation.types.spelling,
         "sizes": "x".join(map(str, operation.sizes)),
-        "one result": _power(smallest) if operation.types.result.is_float else "1",
+        "one result": _power(smallest) if operation.types.result.is_float or smallest is None else "1",
         "one term": _power(none_missed_from(both)),
         "lost or doubled, in one": _percent(whole[True]),
         "in all": _percent(whole[False]),
@@ -250,11 +253,11 @@ def _percent(planted: Sequence[Planted]) -> str:
 
 
 def _digits(subject: Subject, index: int, starts: Sequence[int]) -> str:
-    """Return to how many binary digits an operand must be rounded so that every place shows the error.
+    """Find the largest number of binary digits to which rounding an operand is always detected.
 
-    A place is a group of 16 neighboring results; `starts` has the first index of each group. `24→22` means that the
-    type has 24 binary digits, and that rounding to 22 is detected but rounding to 23 is not. `24→none` means that no
-    rounding is detected. An integer operand gives `–`."""
+    A rounding is always detected if it is detected in every group of 16 neighboring results; `starts` has the first
+    index of each group. `24→22` means that the type has 24 binary digits, and that rounding to 22 is always detected
+    but rounding to 23 is not. `24→none` means that no rounding is always detected. An integer operand gives `–`."""
     element = subject.operation.operands()[index].type.element
     if not element.is_float:
         return "–"

@@ -1,10 +1,12 @@
 """Write a ninja build with the same files and commands as a project's cases, with nothing left to do.
 
-The nodes of the build are the files of the cases, and the tools. The rules have dispatchflow's command lines, because
-ninja compares command lines where dispatchflow compares keys.
+The nodes of the build are the files of the cases, and the tools. Rules that start a tool of IREE have dispatchflow's
+command line, because ninja compares command lines where dispatchflow compares keys. The other rules have
+placeholders.
 
-The log of a ninja build has a hash of each command line. ninja itself computes these hashes in a small build; they are
-copied from its log to the log of the large build."""
+The log of a ninja build has a hash of each command line. To get these hashes, ninja first executes a small build
+that has the same command lines, with the program `true` in place of each tool. The hashes in the small build's log
+are then copied to the large build's log."""
 
 from __future__ import annotations
 
@@ -88,9 +90,10 @@ def _compile_rule(case: Case) -> str:
 
 
 def _rules(workspace: Workspace) -> Mapping[str, str]:
-    """Return a dict from a rule of ninja to its command line.
+    """Return a dict from the name of each ninja rule to its command line.
 
-    File names are relative to the case's directory, as when dispatchflow runs."""
+    The files of a case are named without a folder (`module.vmfb`), because dispatchflow runs each tool in a
+    directory that has these files."""
     resolver = workspace.resolver
     device = command_lines.device_flags("local-sync", (1,))
     given = [f"512x512xf32=@random_{index}.bin" for index in (0, 1)]

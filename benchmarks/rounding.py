@@ -82,10 +82,10 @@ ORDERS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def needed(word: str, count: int, results: int) -> dict[str, float]:
-    """Return a dict from the order of summation to the largest error of about `results` sums.
+    """Return a dict from each order of summation to the largest error that a sum has in this order.
 
-    Each sum has `count` terms. An error is given as |error| / (u · Σ|terms|). `word` is a key of `TYPES`, whose value
-    has the number type and u."""
+    About `results` sums are computed in each order. Each sum has `count` terms. An error is given as
+    |error| / (u · Σ|terms|). `word` is a key of `TYPES`, whose value has the number type and u."""
     dtype, unit = TYPES[word]
     known = OPERATIONS["matmul"].signatures
     side = max(2, round(results**0.5))

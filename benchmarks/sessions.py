@@ -3,12 +3,13 @@
     python -m benchmarks.sessions --folder sessions           # four times 30 runs, about 35 minutes; can be resumed
     python -m benchmarks.sessions --folder sessions --table   # the results so far
 
-There are 30 runs for each of two protocols (`std` and `fast`) and each of two conditions (`quiet` and `busy`). In the
-condition `busy`, another process computes on the first CPU, with pauses of random length. Cases run on the last CPU.
+There are 30 runs for each of two protocols (`std` and `fast`) and each of two conditions (`quiet` and `busy`). In
+the condition `busy`, another process computes on the first CPU, with pauses of random length. Cases run on the last
+CPU.
 
-Each run is a new process in a copy of the previous run's project. The project is copied so that its files are elsewhere
-in memory. The copied store has all earlier measurements, including those of the machine's peak speeds and of the
-anchors. Anchors are kernels that show how fast the machine is."""
+Each run is a new process in a copy of the previous run's project. The copy puts the project's files into other pages
+of memory, because times may depend on these pages. The copied store has all earlier measurements, including those of
+the machine's peak speeds and of the anchors. Anchors are kernels that show how fast the machine is."""
 
 from __future__ import annotations
 
@@ -104,7 +105,9 @@ def read(part: Path) -> list[Run]:
 
 
 def measure(folder: Path, protocol: str, condition: str, runs: int) -> None:
-    """Repeat the run until `folder` has the rows of `runs` runs with this `protocol` and `condition`."""
+    """Run the six cases again and again, until `folder` has the results of `runs` runs.
+
+    Only runs with this `protocol` and this `condition` (`quiet` or `busy`) count. Runs of earlier calls count too."""
     part, last = folder / f"{protocol}-{condition}.jsonl", folder / f"{protocol}-{condition}"
     template = _template(folder)
     for number in range(len(read(part)), runs):

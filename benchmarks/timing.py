@@ -37,7 +37,9 @@ class CommandLine:
     ours: str
     """dispatchflow's value with its unit, such as a median time."""
     against: str = ""
-    """The value to compare with, such as the time of ninja, or other facts about the measurement."""
+    """The value to compare with, such as `ninja: 0.110 s`.
+
+    In a line that compares nothing, the text has details of the measurement instead."""
     ratio: float | None = None
     """dispatchflow's time / the other command's time (median).
 
@@ -51,9 +53,9 @@ class CommandLine:
 def environment() -> dict[str, str]:
     """Return environment variables for the measured commands, like those of a user.
 
-    They are the variables of this process, without those that only developers set. Python therefore keeps bytecode, and
-    the store is in the project. `DISPATCHFLOW_CACHE` is set, so that facts about the machine are kept in the project
-    too; usually all projects of a user share them."""
+    Variables that only developers set are left out. Without PYTHONDONTWRITEBYTECODE, Python keeps bytecode; without
+    DISPATCHFLOW_STORE, the store is in the project. `DISPATCHFLOW_CACHE` is set, so that facts about the machine are
+    kept in the project too; usually all projects of a user share them."""
     left_out = ("PYTHONDONTWRITEBYTECODE", "DISPATCHFLOW_STORE", "PYTHONPATH", "PYTHONUNBUFFERED")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return kept | {"DISPATCHFLOW_CACHE": ".dispatchflow/machine"}

@@ -64,11 +64,12 @@ def key_of(kind: str, ingredients: Mapping[str, Ingredient]) -> Key:
 
 
 _STAND_INS = 30
-"""The largest number of strings for which `Form` computes a key with a template.
+"""`Form` uses a template for at most this number of strings.
 
-A template is the text that is hashed, with a gap for each string. For more strings, `Form` calls `key_of`, which is
-slower. To find the gaps, `Form` encodes the text once with a different control character in place of each string. The
-control characters 1 to 31 of ASCII are available."""
+`Form` computes many keys that differ only in some strings. Its template is the text that is hashed, with a gap for
+each of these strings. For more strings, `Form` calls `key_of`, which is slower. To find the gaps, `Form` encodes
+the text once with a different control character in place of each string. The control characters 1 to 31 of ASCII
+are available."""
 
 
 class Form:

@@ -52,8 +52,8 @@ def run(
         limit_s: the time limit of each process, in seconds.
 
     Returns:
-        One row for each invocation and each dispatch that it launches. An invocation has one row without a dispatch if
-        it was not measured or launches no dispatch. The columns:
+        One row for each invocation and each dispatch that it launches. An invocation has one row without a
+        dispatch if it was not measured or launches no dispatch. The columns:
 
         - `invocation`, `function`, `device`: what ran where.
         - `dispatch`: the dispatch as profilers name it.
@@ -63,14 +63,15 @@ def run(
         - `workgroups`: the number of workgroups in x, y and z; null if it differs between executions.
         - `calls`: the number of measured calls.
         - `call_ns`: the time of one call, as the median over blocks.
-        - `verdict`: `equal`, `within bound`, `different`, `mistrusted` or `not compared`.
-        - `status`: `measured`, `checked` (with `check_only`), or `failed`. An invocation with wrong results has failed
-          and is not measured.
-        - `reason`: why the invocation failed, or which element is wrong.
+        - `verdict`: `equal`, `within bound`, `different`, `not compared`, or `mistrusted`: no element was found to
+          be wrong, but the comparison could not decide that all are right.
+        - `status`: `measured`, `checked` (with `check_only`), or `failed`. An invocation with wrong results has
+          failed and is not measured.
+        - `reason`: why the invocation failed, which element is wrong, or why the verdict is `mistrusted`.
 
     Raises:
-        SpecError: a file is not a module, a function does not exist, or operands do not fit. The error is raised before
-            any function is called.
+        SpecError: a file is not a module, a function does not exist, or operands do not fit. The error is raised
+            before any function is called.
         ToolchainError: this Python environment has no IREE."""
     known = device.partition("://")[0]
     if known not in _DEVICES:

@@ -17,7 +17,10 @@ T = TypeVar("T")
 
 
 FACE = "api"
-"""The name, without `.py`, of the file that defines the base class."""
+"""The name, without `.py`, of the file in a registry's folder that defines the base class.
+
+For example, `operations/api.py` defines `Operation`. A registry whose base class is defined elsewhere, such as
+`cli/commands`, has no such file."""
 
 HINT = "docs/adding.md describes what such a file needs."
 

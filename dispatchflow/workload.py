@@ -15,7 +15,9 @@ The name is constant, because it is part of the executables' names and therefore
 
 
 class Kind(StrEnum):
-    """The kinds of workloads (what a case computes). Each library, such as numpy, computes one kind."""
+    """The kinds of workloads (what a case computes): dispatchflow's operations, and files of two formats.
+
+    Each library computes one kind: numpy and PyTorch compute operations, and onnxruntime computes ONNX files."""
 
     OPERATIONS = "operations"
     ONNX = "ONNX files"

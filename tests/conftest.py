@@ -46,7 +46,8 @@ _NEW_MOUNTS, _PRIVATE = 0x20000, 0x44000
 def pytest_configure(config: pytest.Config) -> None:
     """Set up signals and environment variables for the tests and their `doit` processes.
 
-    Also compile dispatchflow to bytecode, and give each pytest worker a lock for measurements of its own."""
+    Also compile dispatchflow to bytecode, and give each pytest worker its own lock for measurements if the system
+    permits it, so that several workers may measure at the same time."""
     # Thousands of test objects stay alive. Garbage collections, which visit all of them, took a quarter of the time in
     # which pytest collects the tests.
     gc.set_threshold(100_000, 20, 100)

@@ -33,5 +33,8 @@ def valid_amount(value: Any) -> int | None:
 
 
 def traffic_bytes(program: Workload) -> int | None:
-    """Return the memory traffic of one call in bytes; None if it is unknown or not a valid integer."""
+    """Return the memory traffic of one call in bytes; None if it is unknown.
+
+    The traffic counts as unknown, too, if the method `traffic_bytes` of `program` returns anything but an integer
+    that a row can store, or raises an exception. Only MemoryError and OSError are passed on."""
     return valid_amount(value_or_error(program, "traffic_bytes"))

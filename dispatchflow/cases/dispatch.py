@@ -1,6 +1,7 @@
-"""Define the dispatch: an operation or a user's module, and a tuning of its lowering.
+"""Define the class `Dispatch`: what a case computes (an operation or a user's module), and a tuning.
 
-A dispatch emits its MLIR, and checks whether the compiler did what was requested."""
+In IREE, a dispatch is a kernel that a compiled program launches. The class `Dispatch` is a request to the compiler:
+it generates the MLIR of an operation, and checks whether the compiler did what was requested."""
 
 from __future__ import annotations
 
@@ -35,9 +36,10 @@ class Dispatch:
     """The lowering configurations in a user's module; empty until the stage `emit` has read the module."""
 
     def module(self, syntax: Release = NEWEST) -> str:
-        """Return the MLIR of this dispatch of an operation, in the syntax of an IREE release.
+        """Return the generated MLIR of this dispatch of an operation, in the syntax of an IREE release.
 
-        Equal dispatches give equal bytes. A user's module has a file instead."""
+        For the same release, equal dispatches give equal bytes. The method must not be called for a user's module,
+        whose MLIR is in a file."""
         assert isinstance(self.operation, Operation)  # a user's module is a file, which emit prints
         lowering = self.tuning.lowering(self.operation, syntax)
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)

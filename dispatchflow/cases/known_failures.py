@@ -1,7 +1,6 @@
 """Define known failures: which cases fail, with which compiler releases, and how.
 
-Such cases still run. The entries are in known_failures.toml and in specs; docs/known-failures.md explains their fields.
-"""
+Such cases still run. The entries are in known_failures.toml and in specs; docs/known-failures.md explains them."""
 
 from __future__ import annotations
 
@@ -95,9 +94,10 @@ def version_of(text: str) -> Version:
 
 
 def _within(bounds: str, own: Version) -> bool:
-    """Return whether a version is within bounds such as `>=3.11, <3.14`.
+    """Return whether a version is within bounds such as `>=3.11, <3.14`; all of them must hold.
 
-    Only as many numbers as the bound has are compared: for `<3.14`, the version 3.14.1 counts as 3.14."""
+    Before the comparison, the version is cut to as many numbers as the bound has. Compared with `<3.14`, the version
+    3.14.1 counts as 3.14, and is therefore not within this bound."""
     for relation, text in _BOUND.findall(bounds):
         bound = version_of(text)
         order = (own[: len(bound)] > bound) - (own[: len(bound)] < bound)
@@ -194,7 +194,7 @@ class KnownFailures:
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
         """Return the known failures that fit a case's operation, target and tuning.
 
-        Each comes with its other conditions, still unchecked. The result is cached, because many cases share it."""
+        Each entry is paired with its conditions on anything else, such as sizes, which the caller must check."""
         kind = case.operation.name, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
             found = tuple(
@@ -219,7 +219,7 @@ class KnownFailures:
         return next((entry for entry in self.covering(case) if entry.fits(stage, reason, text)), None)
 
     def passing(self, case: Case, made: Callable[[str], bool]) -> KnownFailure | None:
-        """Return an entry by which `case` should have failed at a stage that it passed; None if there is none.
+        """Return an entry that predicts a failure of `case` at a stage that it passed; None if there is none.
 
         `made(stage)` returns whether the case passed a stage. An entry with `some = true` is never returned, because
         only some of its cases are expected to fail."""
@@ -238,8 +238,7 @@ def parse(text: str, path: PurePath) -> list[KnownFailure]:
     Text that is not TOML yields no entries, because the parser of sweeps reports that error.
 
     Raises:
-        SpecError: an entry is wrong.
-    """
+        SpecError: an entry is wrong."""
     if WORD not in text:
         return []
     try:

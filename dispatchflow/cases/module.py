@@ -31,8 +31,7 @@ ONNXRUNTIME = "onnxruntime"
 """The value of the spec's key `reference` if onnxruntime computes the expected results."""
 
 _OBJECT = re.compile(r"(executable\.object<\s*\{\s*path\s*=\s*)\"((?:[^\"\\]|\\.)*)\"(?=\s*\}\s*>)")
-# Besides `executable.object`, only this attribute makes the compiler read a file. The pass that does so is
-# iree-preprocessing-attr-based-pipeline.
+# The only other attribute that makes the compiler read a file, in the pass iree-preprocessing-attr-based-pipeline.
 _READING_PASS = re.compile(r"preprocessing_pipeline<\"[^\"]*?([\w-]*(?:file|path)[\w-]*=[^\"\s}]*)")
 BUFFER_VIEW = "!hal.buffer_view"
 """The MLIR type of a tensor whose sizes and element type are known at run time only."""
@@ -94,8 +93,7 @@ class Parameters:
 class Module(Workload):
     """A function of a user's MLIR or ONNX file.
 
-    Its results are compared with `expected`, or with those that `against` or `against_library` computes. If none of the
-    three is given, the function is only run."""
+    If none of `expected`, `against` and `against_library` is given, its results are not compared: it is only run."""
 
     source: File
     title: str
@@ -119,7 +117,7 @@ class Module(Workload):
     meaning: Flags = ()
     """The case's compiler flags that change what the module computes or how its file is read.
 
-    When the module is compiled for the target `against`, these flags are used too."""
+    If `against` is given, the module is compiled for that target with these flags too."""
 
     name: ClassVar[str] = "module"
     dims: ClassVar[tuple[str, ...]] = ()
@@ -138,7 +136,7 @@ class Module(Workload):
 
     @property
     def label(self) -> str:
-        """The file's title and the function's name; in a case's name, they stay when the file is edited."""
+        """The module's part of a case's name: by default `a_net` for the function `net` of a.onnx."""
         return re.sub(r"[^\w.$+-]", "-", f"{self.title}_{self.entry}")
 
     @property
@@ -172,13 +170,15 @@ class Module(Workload):
 
     @property
     def reference_name(self) -> str:
-        """The name of what computes the expected results, for messages: `the reference, module on vmvx`."""
+        """The words for the reference in error messages: `the reference, module on vmvx`.
+
+        The reference, which computes the expected results, is the module on the target `against`, or a library."""
         if self.against is None:
             return f"the reference, {self.against_library}"
         return f"the reference, {self.name} on {self.against.name}"
 
     def compiled_with(self, flags: Flags) -> Module:
-        """Return a copy that keeps, as `meaning`, the `flags` that change what the module computes."""
+        """Return a copy whose field `meaning` is selected from `flags`, the case's compiler flags."""
         meaning = of_meaning(flags)
         return replace(self, meaning=meaning) if meaning else self
 
@@ -244,9 +244,11 @@ def spelt(sizes: Sequence[int | None], element: str) -> str:
 
 
 def with_sizes_of(printed: str, declared: str) -> str:
-    """Return a result's type with the sizes of `printed`, the type that the runtime printed.
+    """Return the type `printed`, in which `declared`'s element type replaces an unknown one.
 
-    An element type that is not in `ELEMENT_TYPES` is replaced by that of `declared`, if `declared` has one."""
+    `printed` is a result's type as the runtime printed it, with the actual sizes; `declared` is the type in the
+    function's signature. An element type is known if it is in `ELEMENT_TYPES`. `4x8xcf64` and `?x8xcomplex<f32>` give
+    `4x8xcomplex<f32>`. If `declared` is `BUFFER_VIEW`, which has no element type, `printed` is returned."""
     known = declared == BUFFER_VIEW or element_of(printed) in ELEMENT_TYPES
     return printed if known else spelt(sizes_of(printed) or (), element_of(declared))
 
@@ -281,9 +283,7 @@ def element_of(spelling: str) -> str:
 
 
 def output_names(results: Sequence[str], stem: str = "output") -> tuple[str, ...]:
-    """Return the file name of each result: `output_0.bin`, `output_1.bin`, ….
-
-    A scalar is written to a file too, because IREE's tool prints only six of its digits."""
+    """Return each result's file name. A scalar has one too: IREE's tool prints only six of its digits."""
     return tuple(f"{stem}_{i}.bin" for i in range(len(results)))
 
 

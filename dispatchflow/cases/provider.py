@@ -37,7 +37,9 @@ class LibraryProgram:
     beside: tuple[tuple[str, File], ...] = ()
     """(name, content) of each file besides the main file; for example, a model's weights."""
     problem: str | None = None
-    """The reason why the files cannot be placed in a working directory; None if they can."""
+    """An error message if a model names weights outside of its own directory; None if it does not.
+
+    The stage `emit` then fails with this message, because such files cannot be placed in a working directory."""
 
     @property
     def outputs(self) -> dict[str, bytes | File]:
@@ -117,9 +119,9 @@ def unpassed(library: str, types: Sequence[str]) -> str | None:
 def operand_types(program: Workload, arguments: Sequence[str]) -> list[TensorType]:
     """Return the types of the values that a library's program takes.
 
-    For a model, `arguments` lists the types of the inputs as IREE's tools spell them, such as `4x8xf32`. For an
-    operation, the types are those that the operation declares, and `arguments` is ignored. The two may differ, because
-    IREE's runtime (not the library) takes some operands, such as f4 tensors, as another type."""
+    For a model, they are parsed from `arguments`, the types of its inputs as IREE's tools spell them: `4x8xf32`. For
+    an operation, they are the types that the operation declares. `arguments` is then ignored, because its types may
+    be those for IREE's runtime, which takes two f4 elements as one i8."""
     if isinstance(program, Operation):
         return [operand.type for operand in program.operands()]
     return [_tensor(argument) for argument in arguments]

@@ -16,7 +16,7 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
     The user's own tasks run alone too: while a Python task runs, doit replaces sys.stdout for all threads."""
 
     prepare: Callable[[list[Case]], None]
-    """Called before each task that runs alone, with the cases that wait to be measured."""
+    """Called before each task that runs alone. Its argument lists the cases that wait to be measured."""
     publish: Callable[[], object]
     """Called before each of the user's own tasks, to write the rows of results that the task may read."""
     stopped: Callable[[], object]
@@ -28,7 +28,9 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
         super().run_tasks(task_dispatcher)
 
     def get_next_job(self, completed: Any) -> Any:
-        """Return the next job; a task that must run alone waits until no other task can run."""
+        """Return the next job, a `JobHold` if a running task must end first, or None if no task may start.
+
+        A task that must run alone starts only when no other task runs and no task of another kind is ready."""
         if completed is not None:
             self._in_flight -= 1
         if self._stop_running or self.stopped():

@@ -47,7 +47,8 @@ _running = False
 def command() -> None:
     """Execute the command `dispatchflow`, which takes the same arguments as `doit` but starts faster.
 
-    If doit would only execute ./dodo.py, this function executes the file and does not import doit."""
+    If doit's only work would be to load ./dodo.py (see `_only_loads`), this function loads the file itself and does
+    not import doit. Otherwise it calls doit."""
     _interruptible()
     try:
         if sys.argv[1:] == ["--version"]:
@@ -71,10 +72,12 @@ def command() -> None:
 
 
 def _only_loads(words: Sequence[str]) -> bool:
-    """Return whether stock doit would do nothing but execute ./dodo.py.
+    """Return whether doit's only work for this command line would be to load ./dodo.py.
 
-    The result is false if the command line has an option or one of doit's own commands (`_STOCK`), if doit has a
-    configuration, or if dodo.py contains the text `doit`."""
+    The file then does the rest: its call of `main` executes the command line and ends the process. The result is
+    false if the command line has an option or one of doit's own commands (`_STOCK`), if doit has a configuration, or
+    if dodo.py contains the text `doit` or cannot be read. `help list` and `help run` do not count as doit's own
+    commands."""
     ours = len(words) == 2 and words[0] == "help" and words[1] in _BOTH
     if any(word.startswith("-") or (word in _STOCK and not ours) for word in words) or Path("doit.cfg").exists():
         return False

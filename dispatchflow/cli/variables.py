@@ -25,15 +25,13 @@ from dispatchflow.units import whole
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One variable of the command line."""
-
     group: str
     """The variable's group: `cases` (says which cases exist), `run` (says how they run), `report`, …"""
     meaning: str
     parse: Callable[[str], Any] = str
     """A function from the text to the value. It raises a ValueError that says which values are allowed."""
     elsewhere: str = ""
-    """The `meaning` for commands that accept the variable but not its group; empty if it is the same."""
+    """If not empty, this text replaces `meaning` in commands that accept the variable, but not its group."""
 
 
 class _NoneOf(ValueError):
@@ -269,7 +267,10 @@ VARIABLES: dict[str, Variable] = {
 
 
 def named(groups: Collection[str]) -> dict[str, Variable]:
-    """Return variables by name; `groups` has names of variables, and of groups such as `report`."""
+    """Return a dict from name to variable, for all variables that `groups` lists.
+
+    An item of `groups` is the name of a variable, or of a group such as `clean`, which means all its variables. A
+    variable listed only by its own name, such as `limit` by `doit extract`, has `elsewhere`, if any, as `meaning`."""
     own = {name: variable for name, variable in VARIABLES.items() if variable.group in groups}
     others = {name: VARIABLES[name] for name in groups if name in VARIABLES and name not in own}
     return own | {name: replace(each, meaning=each.elsewhere or each.meaning) for name, each in others.items()}

@@ -33,13 +33,19 @@ _OUTPUT_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """Samples of a kernel's instructions, taken in a second build of the case."""
+    """The samples that perf took of the machine instructions of one kernel.
+
+    The sampled code is not the case's own: the case was compiled a second time and linked with the system's linker."""
 
     function: Annotated
     same_code: bool | None
-    """Whether the kernel has the same instructions in the case's own build; None if not compared."""
+    """Whether the sampled code and the case's own code have the same instructions for the kernel.
+
+    None if they could not be compared."""
     why: str
-    """The number of compared instructions, as text; if none were compared, the reason."""
+    """A text that explains `same_code`: the number of the kernel's instructions (`120 instructions`).
+
+    If `same_code` is None, the text is the reason why nothing was compared."""
 
 
 def refusal(case: Case, device: Device) -> str | None:

@@ -56,10 +56,11 @@ def of_case(
     A case that failed its verification can be captured too. If the sites cannot be found, the returned record has the
     reason. Returns None if the case did not compile, or if its inputs cannot be made.
 
-    The output `3.in0` is the first operand of site 3, and `3.out1` is its second result. If some elements of `3.out1`
-    depend on memory that the program never writes, there is also the output `3.out1.undefined`. It has a byte for each
-    element: 1 if the element depends on such memory, otherwise 0. If elements are narrower than a byte, it has a byte
-    for each byte of `3.out1` instead. The facts contain the fields of `models.captured.Capture`.
+    The record's outputs are the captured values: `3.in0` is the first operand of site 3, and `3.out1` is the second
+    result of site 3. If some elements of `3.out1` depend on memory that the program never writes, the output
+    `3.out1.undefined` marks these elements. This mask has a byte for each element: 1 if the element depends on such
+    memory, otherwise 0. If elements are narrower than a byte, the mask has a byte for each byte of `3.out1` instead.
+    Operands may have masks too. The record's facts contain the fields of `models.captured.Capture`.
 
     Args:
         executor: executes the steps.
@@ -69,6 +70,9 @@ def of_case(
             last.
         limit_bytes: the largest total size of the operands and results.
         recipe: the name of the set of inputs with which the case is called; None for the first set.
+
+    Raises:
+        SpecError: `execution` is less than 1, or a number in `sites` is not the number of a site.
     """
     if execution is not None and execution < 1:
         raise SpecError(f"execution={execution} does not exist", {"first": "execution=1"})

@@ -56,10 +56,10 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
 
 
 def plain(module: int) -> str:
-    """Return the name of an output: a module's copy without the lowering configurations from a tuning.
+    """Return the name of the output with a module's copy for any backend: 3 -> `3.plain.mlir`.
 
-    `module` is the number of the extracted module. The copy can be compiled for any backend, but a lowering
-    configuration suits only one."""
+    The copy has no lowering configurations, because each of them suits only one backend. The output exists only if
+    the extracted module, `3.mlir`, has such configurations. They come from a tuning, or from the user's module."""
     return f"{module}.plain.mlir"
 
 

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 def doubted(found: Difference, why: str, first: Result, second: Result) -> Result:
     """Return the result of a verification whose two calls gave different results.
 
-    The verification fails if one of the calls gave wrong results. It also fails if `found.steady` is true, because the
-    results then depend on memory that was never written. Otherwise the verification passes. Its verdict is
-    `mistrusted`, or `not compared` if there are no expected results.
+    The verification fails if one of the calls gave wrong results. It also fails if `found.steady` is true: the
+    results then differ only if new memory is filled with 0xCD, which shows that they depend on memory that was never
+    written. Otherwise the verification passes. Its verdict is `mistrusted`, or `not compared` if nothing was
+    compared.
 
     Args:
         found: the difference between the results of the two calls.

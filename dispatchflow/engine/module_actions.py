@@ -31,8 +31,9 @@ def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
     """Return the action that makes a module's operands.
 
     The outputs `given_0`, `given_1`, … are the operands. Each file with weights is a further output. `types` has the
-    declared types of the operands. `printed` is the digest of the module's text as the compiler prints it. This digest
-    enters the action's key only if the module has weights, because their sizes are in the text."""
+    declared types of the operands. `printed` is the digest of the module's text as the compiler prints it. The digest
+    enters the action's key only if the module has weights: their files are checked against the sizes and element
+    types in this text."""
     weights: dict[str, Any] = {}
     if module.parameters:
         files = tuple(item.file.digest for item in module.parameters)
@@ -67,10 +68,11 @@ def expected_files(module: Module, results: Sequence[str]) -> Action:
 
 
 def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
-    """Return the action that computes a module's expected results by a call of the module itself.
+    """Return the action that computes a module's expected results by calling the module itself.
 
-    For this call (`call`), the module is compiled for the target that computes expected results. The outputs `0`, `1`,
-    … are the results. The output `types` lists the type of each result, one in a line."""
+    `call` names the module's code, which is already compiled for the target that computes expected results, and a
+    device of this target. The outputs `0`, `1`, … are the results. The output `types` lists the type of each result,
+    one in a line."""
     return called("expected", call, operands, results=tuple(results), types=True, protocol=VERIFICATION)
 
 

@@ -95,10 +95,10 @@ def _types(program: Module, scratch: Path) -> dict[tuple[str, str], str]:
 
 
 def _list(values: Sequence[str], scratch: Path, toolchain: Toolchain, limits: Limits) -> str | None:
-    """Write a list of the weights in some files to the file `_LISTING`.
+    """Write the file `_LISTING`, which lists all weights in the files that `values` names.
 
-    Each of `values` names one file with weights, in the form of the tools' option `--parameters=`. Returns the reason
-    for a failure, or None if the list was written."""
+    Each of `values` names one file with weights, in the form of the tools' option `--parameters=`: `model=w.irpa`.
+    Returns the reason for a failure, or None if the list was written."""
     argv = parameters.listing_argv(toolchain.tool(parameters.TOOL), values)
     command = processes.Command(
         argv, scratch, command_lines.environment(os.environ),

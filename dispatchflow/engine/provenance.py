@@ -35,8 +35,9 @@ _PHASES = (("tagged", None, "dispatch-creation", "formed"), ("sites", "dispatch-
            ("flow", "flow", "hal", "hal"), ("hal", "hal", None, "module.vmfb"))  # fmt: skip
 """The runs of the compiler that together compile the tagged module, in order.
 
-Each run has four parts: the input file, the last phase of the previous run, the last phase of this run, and the output
-file. None stands for the beginning or the end of the compile."""
+Each run has four parts: the input file, the last phase of the previous run, the last phase of this run, and the
+output file. None stands for the beginning or the end of the compile. Between the first two runs, the script
+`_tagger.py` reads `formed`, tags each dispatch in it, and writes `sites`."""
 _FORMING = ("dispatch-creation", "flow")
 
 _Facts = TypeVar("_Facts")
@@ -52,7 +53,9 @@ class _Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Labels:
-    """The digest of a text with a module's source locations, and the name of the user's source file."""
+    """The text from which the names and source locations of a module's operations are read.
+
+    `digest` is the digest of this text. `title` is the file name of the user's source."""
 
     digest: Digest
     title: str
@@ -165,10 +168,10 @@ class _Tagging:
         return True, None, outputs, facts
 
     def _compile(self, source: str, begin: str | None, end: str | None, output: str) -> float:
-        """Run the compiler's phases after `begin` up to `end`; return how many seconds they took.
+        """Run the compiler's phases after `begin`, up to and including `end`; return the seconds they took.
 
-        If the flags say that the module's dispatches are already formed, a run that ends with a phase that forms
-        dispatches is left out. Then `source` is only copied to `output`."""
+        The compiler is not run if the flags say that the module's dispatches are already formed (`FORMED`), and `end`
+        is one of the phases that form them (`_FORMING`). Instead, `source` is copied to `output`."""
         if FORMED in self.flags and end in _FORMING:
             shutil.copyfile(self.scratch / source, self.scratch / output)
             return 0.0

@@ -22,7 +22,7 @@ from dispatchflow.tools.outcome import Outcome
 from dispatchflow.tools.toolchain import environment_of
 
 VERSION = 1
-"""The version of what a repeated compile of a case outputs. Raise it when these outputs change."""
+"""The version of the second compile's outputs, a part of the compile's key. Raise it if they change."""
 
 _STREAM_BYTES = 1 << 42
 """The largest size of the text that the compiler may print. No real compile reaches this limit.

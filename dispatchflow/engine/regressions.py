@@ -62,9 +62,9 @@ class Regressions:
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
         """Yield a version for each recorded verification that passed for the code in `ingredients`.
 
-        `ingredients` are the parts of the verification's key, without the runtime; verifications by all runtimes count.
-        The yielded version is `version`, the version of the toolchain that compiled the code. If `version` is None, it
-        is the version of the runtime that verified the code."""
+        `ingredients` are the parts of the verification's key without the runtime; verifications by all known runtimes
+        count. The function yields `version`, the version of the toolchain that compiled the code,
+        each time. If `version` is None, it yields the version of the runtime that verified the code."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:

@@ -3,9 +3,12 @@
 Memory that a program does not write keeps its old content. On a CPU, the second call runs on `local-sync` with an
 allocator that fills new memory with 0xCD. A result that depends on unwritten memory then differs from the first call.
 
-A single call with this allocator would not suffice, for three reasons. The device `local-task` does not use the
-allocator (IREE 3.12 and 3.13). Expected results that IREE computes may contain 0xCD too. And 0xCD may be the right
-value by chance.
+A single call with this allocator would not suffice, for three reasons:
+
+- The device `local-task` does not use the allocator (IREE 3.12 and 3.13).
+- If IREE computes the expected results with this allocator too, the same bytes may stay unwritten there. Then both
+  results contain 0xCD, and are equal.
+- 0xCD may be the right value by chance.
 
 Devices other than the CPU have no such allocator. There the second call shows only whether a result is the same each
 time."""
@@ -41,10 +44,10 @@ class Difference:
 
     The verdict has the number of elements that differ, and the first of them."""
     steady: bool
-    """Whether the results depend on memory that was never written. False if they may differ by chance.
+    """Whether unwritten memory causes the difference: true if this is certain, false if it may be chance.
 
     It is true if the second call filled new memory with 0xCD, and a third call without this filling gave the same
-    results as the first call."""
+    values as the first call, for all results in `verdicts`."""
     second: Names
     """The names of the files with the second call's results."""
 

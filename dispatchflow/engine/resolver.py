@@ -130,7 +130,7 @@ class Resolver:
         return found
 
     def call_code(self, case: Case) -> Digest:
-        """Return a digest of a case's library and program. It is used where other cases have a digest of code."""
+        """Return a digest that identifies the code of a case that a library computes (`providers.code`)."""
         program = case.library_program
         assert case.library is not None and program is not None
         return providers.code(program.digest, case.library, self.installed(case))
@@ -140,7 +140,7 @@ class Resolver:
         return self.syntax.packs(case.target.backend)
 
     def rotation(self, case: Case) -> Rotation | None:
-        """Return which inputs are copied for `cache=cold`; None if no input is copied, or none exists yet."""
+        """Return which inputs are copied for `cache=cold` (see `rotations.of`); None for `cache=hot`."""
         return None if case.cache == HOT else rotations.of(case.operation, self.supplies, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: StageState) -> StageState:

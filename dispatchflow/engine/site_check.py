@@ -118,8 +118,9 @@ def _compared(place: ModuleCall, operands: Operands, data: Data) -> Result:
 def without(content: bytes, mask: Sequence[int] | bytes) -> bytes:
     """Return a copy of a tensor's bytes in which the masked elements are 0.
 
-    `mask` has a byte for each element of the tensor: 1 if the element is masked. If elements are narrower than a byte,
-    it has a byte for each byte of the tensor instead."""
+    `mask` has a byte for each element of the tensor: 1 if the element is masked. For example, the mask `[0, 1, 0]`
+    turns the elements `[1.5, 2.5, 3.5]` into `[1.5, 0, 3.5]`. If elements are narrower than a byte, `mask` has a byte
+    for each byte of `content`, and the masked bytes are set to 0."""
     import numpy as np
 
     array = np.frombuffer(content, np.uint8).reshape(len(mask), -1).copy()

@@ -210,8 +210,7 @@ class StageExecutor(ActionExecutor):
     def artifacts(self, case: Case, expected: bool) -> Artifacts | None:
         """Make the code and data that a call of a case needs, and return them; None if that fails.
 
-        The data are the inputs and, if `expected` is true, the expected results. Damaged or missing files are made
-        again."""
+        If `expected` is true, the data include the expected results. Damaged or missing files are made again."""
         program, resolver = case.operation, self.resolver
         for _ in range(_ATTEMPTS):
             try:
@@ -238,7 +237,9 @@ class StageExecutor(ActionExecutor):
         )
 
     def verify(self, case: Case, device: Device) -> Record | None:
-        """Verify a case (docs/verification.md); return the record, or None if code or data cannot be made."""
+        """Verify a case (docs/verification.md), and return the record.
+
+        Returns None if code, inputs or expected results cannot be made, or if a device is missing, for example."""
         found = self._verification(case, device)
         return None if found is None else self.make(*found)
 

@@ -53,7 +53,9 @@ class AppliedExecutable:
     translation: str = ""
     """The `translation_info` without the pipeline: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`."""
     inner: tuple[str, ...] = ()
-    """Configurations on an op for the ops into which it is decomposed, such as attention's two products."""
+    """Configurations, inside another attribute of an op, for the ops into which this op is decomposed.
+
+    For example, an attention op carries the configurations of the two matrix products in it."""
 
     @property
     def text(self) -> str:
@@ -98,9 +100,9 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
 def requested_by(text: str) -> tuple[str, ...]:
     """Return the lowering configurations that the operations of a printed module request.
 
-    If several operations request the same configuration, the result has it once for each of them, with two exceptions.
-    Equal operations count as one, because the compiler may merge them. An operation with dynamic sizes adds only a
-    configuration that the result does not have yet."""
+    The result has a configuration once for each operation that requests it, with two exceptions:
+    - Equal operations count as one operation, because the compiler may merge them.
+    - An operation with dynamic sizes adds no second copy of a configuration that is already in the result."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:
@@ -132,10 +134,12 @@ def _requests(text: str) -> Iterator[str]:
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
     """Return the first configuration in `wanted` that was not applied. Returns None if all were applied.
 
-    `wanted` has the configurations that the operations of a module request, in the form that `requested_by` returns. If
-    a configuration was applied to fewer operations than request it, the compiler may have removed the other operations.
-    Such a configuration counts as not applied only if some dispatch of the module has none of the configurations in
-    `wanted`. The returned text then also says how many operations request it, and how many got it."""
+    `wanted` is a result of `requested_by`: the configurations that the operations of a module request. A
+    configuration may have been applied to some, but not to all of the operations that request it:
+    - If each dispatch of the module has a configuration from `wanted`, the compiler is assumed to have removed the
+      other operations. The configuration then counts as applied.
+    - If some dispatch has no configuration from `wanted`, the configuration counts as not applied. The returned
+      text then also says how many operations request it, and how many got it."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))
@@ -159,7 +163,10 @@ def _name(pipeline: re.Match[str]) -> str:
 
 
 def _translation(text: str, pipeline: re.Match[str]) -> str:
-    """Return a `translation_info` without its pipeline: workgroup and subgroup sizes, pipeline options."""
+    """Return the part of a `translation_info` that follows the name of its pipeline.
+
+    This part has the sizes of workgroups and subgroups, and options of the pipeline, such as
+    `workgroup_size = [128, 1, 1] subgroup_size = 32`. It may be empty."""
     opening = text.index("<", pipeline.start())
     sizes, *options = split(text[pipeline.end() : closing(text, opening)]) or [""]
     return ", ".join([*sizes.split("  "), *map(canonical, options)]).strip()

@@ -91,7 +91,9 @@ class Rotation:
 
     @property
     def target(self) -> str:
-        """The symbol under which the module that copies inputs imports the measured function."""
+        """The quoted symbol of the measured function, such as `@"module.matmul"`.
+
+        The module that calls the measured function imports it under this symbol."""
         return symbol(f"{self.callee}.{self.function}")
 
     @property

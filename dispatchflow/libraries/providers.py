@@ -52,9 +52,11 @@ class Library:
         return self.casts.format(value=value, element=element.numpy_name)
 
     def operands(self, signature: Signature, count: int) -> list[str]:
-        """Return the Python expressions `x0`, `x1`, … of the operands, each cast to the accumulator's type.
+        """Return the Python expressions of the operands, each cast to the accumulator's type if necessary.
 
-        If `wide_sums` is true, and if the operands and the result all have the same float type, no casts are added."""
+        An operand that needs no cast is only its name: `x0`, `x1`, …. If the operands and the result all have the
+        same float type, and if the field `wide_sums` is true, no operand needs a cast: the library itself adds in
+        a wider type."""
         names, elements = [f"x{i}" for i in range(count)], [*signature.operands, signature.accumulator]
         if self._native(signature):
             return names

@@ -1,11 +1,12 @@
 """Measure the anchors together with the cases of a run, and record the anchors' times.
 
-Anchors are two kernels that never change. Their times show how fast the machine is. The anchors are measured in rounds:
-a round measures each anchor and each case of a group of cases once.
+Anchors are two kernels that never change. Their times show how fast the machine is. The anchors are measured in
+rounds: a round measures each anchor and each case of a group of cases once.
 
-The recorded times of the anchors are called their history. All projects of the user share one history for each device,
-and the store of each project keeps a copy. If a project's copy differs from the shared history in the compiled anchors
-or in the times of the first run, the project uses only its copy."""
+The recorded times of the anchors are called their history. All projects of the user share one history for each
+device, and the store of each project keeps a copy. The copy and the shared history can be combined only if both
+have the same compiled anchors, and the same times for the first run that was recorded. Otherwise the project uses
+only its copy."""
 
 from __future__ import annotations
 

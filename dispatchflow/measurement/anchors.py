@@ -113,8 +113,9 @@ class History:
     def moment(self, blocks: Mapping[str, Sequence[float]], felt: Sensitivity | None = None) -> Moment:
         """Return the machine's speed while the anchor kernels were measured.
 
-        `blocks` is a dict from each kernel's name to the times in ns that its benchmark processes measured. `felt` is
-        how strongly the time of the measured case follows the anchors' times. If `felt` is None, `prior` is used."""
+        `blocks` is a dict from each kernel's name to the times in ns that its benchmark processes measured. `felt`
+        is how strongly the time of the measured case follows the anchors' times. If `felt` is None, the property
+        `prior` of this history is used, which is the assumption for a case without measurements."""
         felt = felt or self.prior
         measured = {name: ns for name, ns in sorted(blocks.items()) if ns and name in self.reference_ns}
         medians = {name: median(ns) for name, ns in measured.items()}
@@ -195,9 +196,9 @@ class Moment:
 
     @property
     def between(self) -> float:
-        """The half-width of the 95 % interval of log(ratio of the case's times in two runs).
+        """The half-width of the 95 % interval of log(time in this run / time in another run).
 
-        The interval does not include the noise within a run."""
+        The times are those of the measured case. The interval does not include the noise within a run."""
         return self.later(0.0)
 
     @property
@@ -229,8 +230,10 @@ class Moment:
         """Return the half-width of the 95 % interval for the case's corrected median in another run.
 
         A corrected median is a median divided by `correction`. `within` is the half-width of the interval for this
-        run's median. Both intervals are for the logarithm of the median. Returns None if no anchor kernel could run, or
-        if the interval is at least as wide as that of `later`."""
+        run's median. Both intervals are for the logarithm of the median.
+
+        The method `later` returns the half-width for the uncorrected median. If the correction does not make the
+        interval narrower, or if no anchor kernel could run, this method returns None."""
         # The sensitivity is uncertain, which widens the interval. The effect grows with the distance of the anchors'
         # times from those of the machine's first session. For the other session, this distance is assumed to be
         # `session_sd`.
@@ -252,9 +255,10 @@ class Moment:
     def _between(self, *parts: tuple[float, float]) -> float:
         """Return the half-width of the 95 % interval for log(time in this run / time in another run).
 
-        Each of `parts` is (variance, degrees of freedom) for one cause of a difference between the runs. The method
-        adds one more cause: the case's deviation in the other run, with the standard deviation `case_sd`. The degrees
-        of freedom of the total variance follow the formula of Welch and Satterthwaite."""
+        Each of `parts` is (variance, degrees of freedom) for one cause of a difference between the runs. The
+        method adds one more cause: in the other run, the case's time deviates from the value that the anchor
+        kernels predict, with the standard deviation `case_sd`. The degrees of freedom of the total variance follow
+        the formula of Welch and Satterthwaite."""
         every = [*parts, (self.case_sd**2, self.freedom)]
         variance = sum(part for part, _ in every)
         freedom = int(variance**2 / sum(part**2 / freedom for part, freedom in every))

@@ -40,7 +40,7 @@ from dispatchflow.tools.toolchain import runtime_of
 
 _PATIENCE_S = 0.2
 _FAILURES = 2
-"""The number of attempts to run a block (one benchmark process)."""
+"""A block (one benchmark process) that has failed this number of times is not tried again."""
 
 
 def questions(
@@ -96,9 +96,10 @@ def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
 class _Sides:
     """The times of one control with the old and with the new runtime.
 
-    A control is a case whose times show whether two runtimes are equally fast. The list `new_ns` has its times with the
-    new runtime. If `together` is true, the old runtime is measured alternately with the new one, and `old_ns` has the
-    times. Otherwise the old runtime cannot be used, and its times are those of an earlier run, `recorded`."""
+    A control is a case whose times show whether two runtimes are equally fast. The list `new_ns` has its times
+    with the new runtime. If `together` is true, the old runtime is measured alternately with the new one, and
+    `old_ns` has the old runtime's times. Otherwise the old runtime cannot be used. Its times are then taken from
+    the field `recorded`, which is an earlier measurement of the case with the old runtime."""
 
     case: str
     trial: Trial

@@ -61,10 +61,11 @@ class Session:
             bench: the store, environment variables and limits for blocks. A block is one benchmark process.
             toolchain: the tools that run the blocks.
             run: the name of the run.
-            on_block: called after each block of a case. The arguments are the measurement to which the block belongs (a
-                `Trial`), and the number of measurements with the same protocol that are still undecided.
-            refusal: takes a measurement that another run made, and a device. It returns why this run cannot use the
-                measurement for the device, or None if it can.
+            on_block: called after each block of a case. The first argument is the measurement to which the block
+                belongs (a `Trial`). The second is the number of measurements with the same protocol that are
+                neither complete nor failed.
+            refusal: takes a measurement that another run made, and a device. It returns why this run cannot use
+                the measurement for the device, or None if it can.
             sleep: waits for a number of seconds.
             pauses: whether to wait between rounds. It is False only in tests that do not check times."""
         self._bench, self._store, self._toolchain = bench, bench.store, toolchain

@@ -117,7 +117,10 @@ class Trial:
     anchors: Anchored | None = None
     """The anchors that show how fast the machine is during the measurement."""
     since: dict[str, int] = field(default_factory=dict)
-    """A dict from the name of each anchor to the number of its processes before this measurement began."""
+    """A dict from each anchor's name to the number of its blocks before this measurement began.
+
+    A block is the timing of one benchmark process. The later blocks of the anchors show the machine's speed during
+    the measurement."""
 
     rotation: ClassVar[str | None] = None
     """The file of an extra module, which calls the measured module with other copies of the inputs.

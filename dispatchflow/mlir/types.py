@@ -72,7 +72,7 @@ class TensorType(msgspec.Struct, frozen=True):
     def spelling(self) -> str:
         """The type as the runtime's tools spell it, such as `4x8xf32`.
 
-        A dynamic axis is written as its size, not as `?`."""
+        A dynamic axis is spelled as its size at run time, which is in `shape`: `tensor<?x8xf32>` -> `4x8xf32`."""
         return "x".join([*map(str, self.shape), self.element.mlir])
 
     @property

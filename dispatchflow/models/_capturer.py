@@ -14,7 +14,9 @@ import os
 import sys
 
 FUNCTION = "df_capture"
-"""The name of the function that the script adds."""
+"""The name of the function that this script adds to the module.
+
+The function calls the original function, and also returns the captured values."""
 
 _VIEW = "!hal.buffer_view"
 _WIDE = ("i64", "f64", "index")

@@ -1,8 +1,7 @@
 """Tag the operations and dispatches of a module, and find the tags again after a compile.
 
 A tag is a name, such as `df.op.7`, that this script writes into an MLIR location. If the compiler replaces an
-operation, it gives the location to the new operations. Tags therefore lead from the compiled program back to the
-source.
+operation, the new operations get its location. Tags therefore lead from the compiled program back to the source.
 
 `engine/provenance.py` runs this script three times, each time as a new process. Between these runs, it runs phases of
 the compiler. The script imports only a toolchain's Python bindings and the standard library. The script has three
@@ -150,10 +149,10 @@ def sites(options):
 
 
 def _is_entered(operation):
-    """Return whether the operations inside `operation` are described by entries of their own.
+    """Return whether each operation inside `operation` is described by an entry of its own.
 
-    A dispatch is described by a list of entries, one for each operation in it. The result is False for a linalg
-    operation: the operations in its body are only the `scalars` of its entry."""
+    An entry (`tagged.Computation`) describes an operation of a dispatch. For a linalg operation, the result is False:
+    the operations in its body have no entries, because its own entry describes them in the field `scalars`."""
     return not operation.name.startswith("linalg.")
 
 
@@ -239,14 +238,15 @@ def _top(operation):
 
 
 def _places(module):
-    """Return a dict from each top-level operation to what launches its dispatches: (name, at load).
+    """Return a dict from each top-level operation to the launcher of the dispatches in it.
 
-    If a function launches them, `name` is the function's name, and `at load` is False. If an initializer launches them,
-    `at load` is True, and `name` lists the globals that the initializer stores.
+    A launcher is written as a pair: `("main", False)` is the function `main`. `("weights", True)` is an
+    initializer that stores the global `weights`; if it stores several, the text lists them. True means that it
+    runs when the module is loaded.
 
-    Usually the top-level operation itself launches its dispatches. There is one exception: a function that records a
-    command buffer for an initializer, which stores the buffer in a global. The dispatches in this function are launched
-    by the function that loads the global."""
+    Usually the top-level operation that contains dispatches is itself their launcher. There is one exception: a
+    function that only records a command buffer. An initializer calls this function, and stores the buffer in a
+    global. The launcher is then the first top-level operation that loads a global of this initializer."""
     tops = list(reading.children(module.operation))
     loads, initial = {}, {}
     for top in tops:

@@ -184,10 +184,11 @@ exit $failed
 
 
 def _given(sweep: Sweep) -> str:
-    """Return shell code, one branch of a `case` statement, for a site's inputs and expected results.
+    """Return shell code for one site: the branch of a `case` statement in `repro.sh`.
 
-    The code sets shell variables to the flags for IREE's tools. The values are not quoted, because they have no
-    characters that the shell interprets."""
+    `sweep` has the site's inputs and expected results. The branch sets the shell variables `inputs` and `expected`
+    to flags for IREE's tools, and `results` to names of the results, such as `out0 out1`. The flags are not
+    quoted, because they have no characters that the shell interprets."""
     inputs = " ".join(f"--input={_of_tools(word)}" for word in sweep.inputs or ())
     names = [f"out{i}" for i in range(len(sweep.expected))]
     results = " ".join(f"--expected_output={_of_tools(word)}" for word in sweep.expected)
@@ -202,8 +203,8 @@ def _given(sweep: Sweep) -> str:
 def _of_tools(word: str) -> str:
     """Convert an entry of a spec's `inputs` or `expected` to the spelling of IREE's tools.
 
-    For example, `tensor<f32>=@x.bin` becomes `f32=@x.bin`. The range `0..1`, which stands for random integers in a
-    spec, becomes the number 0."""
+    For example, `tensor<f32>=@x.bin` becomes `f32=@x.bin`, and `4xi32=0..1` becomes `4xi32=0`. In a spec, `0..1`
+    stands for random integers, but IREE's tools cannot make random inputs. A bundle has no other range."""
     type_, equals, value = word.partition("=")
     return f"{type_.removeprefix('tensor<').removesuffix('>')}{equals}{'0' if value == '0..1' else value}"
 

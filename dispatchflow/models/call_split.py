@@ -45,8 +45,10 @@ def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], c
     """Divide `call_ns`, the wall time of all calls together, into the parts of `Split`.
 
     If the profile does not have the start and end of a queue operation, they are estimated. An operation with
-    dispatches counts as running from the start of its first dispatch to the end of its last dispatch. An operation
-    without dispatches counts as running from `submitted_ns` to `ready_ns`.
+    dispatches counts as running from the start of its first dispatch to the end of its last dispatch. For an
+    operation without dispatches, the profile then has only two times: when it was submitted, and when its
+    dependencies were fulfilled. The operation counts as running from the first to the second (`submitted_ns` to
+    `ready_ns`).
 
     Raises:
         ToolError: the events of the profile took longer than `call_ns`."""

@@ -29,9 +29,9 @@ class ResultCheck(msgspec.Struct, frozen=True):
     word: str
     """The verdict, one of `verification.verdict_words.VERIFICATIONS`."""
     error: float | None
-    """The largest quotient of an element's error and its tolerance; None if bits are compared.
+    """The largest quotient of an element's error and its tight tolerance; None if bits are compared.
 
-    An element has a tight and a loose tolerance; this is the tight one."""
+    An element has two tolerances, a tight and a loose one (see `verification/tolerances.py`)."""
     wrong: int
     """The number of elements that are not as expected."""
     elements: int
@@ -83,14 +83,15 @@ class Located(msgspec.Struct, frozen=True):
     """The name of the target that computed the expected results."""
     program: Program
     checks: tuple[SiteCheck, ...]
-    """The comparisons of the sites, in program order."""
+    """The comparisons with the reference, one for each requested site, in program order."""
     whole: str | None = None
     """The reason why the case's own results are wrong; None if they are right or were not verified."""
     other: str | None = None
-    """The name of another target that could be the reference.
+    """The name of a target that may serve as the reference in place of the present one.
 
-    The first site that does not compile for the present reference compiles for this target. The name is None if all
-    sites compile for the present reference, or if no such target was found."""
+    Such a target is searched only if some sites do not compile for the present reference. The first of these sites
+    must compile for the target, and this machine must have a device of the target. The name is None if all sites
+    compile for the present reference, or if no such target was found."""
 
     @property
     def wrong(self) -> tuple[SiteCheck, ...]:

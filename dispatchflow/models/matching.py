@@ -75,18 +75,21 @@ def _exports(run: Sequence[Launch]) -> tuple[str, ...]:
 def _by_order_of_creation(
     runs: Sequence[Sequence[Launch]], candidates: Mapping[tuple[str, ...], Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Find, for each command buffer in a profile, the command buffers of the program that it may be.
+    """Match the command buffers of a profile with those of the program, by the order of their creation.
 
-    The result is a dict. Each key is the number that the runtime gave to a command buffer in the profile. The value is
-    a list of indices of command buffers in the program. Numbers and indices both ascend in the order of creation, and
-    an index that contradicts this order is left out. A command buffer that was submitted only once is not in the dict.
+    The result is a dict. A key is the number that the runtime gave to a command buffer in the profile. The value
+    is a list of candidates: indices of command buffers in the program, one of which is this command buffer. The
+    runtime's numbers and the program's indices both ascend in the order of creation, and candidates that
+    contradict this order are left out. If the buffers 4 and 7 of the profile both have the candidates 0 and 2, the
+    result is `{4: [0], 7: [2]}`.
 
-    The dict is empty if no assignment fits, or if one command buffer was submitted with different sequences of exports.
+    A command buffer that was submitted only once is not in the dict. The dict is empty if no assignment fits, or
+    if one command buffer was submitted with different sequences of exports.
 
     Args:
         runs: the launches of each submission.
-        candidates: a dict from each sequence of exports (names of kernels) to the indices of the command buffers in the
-            program that have this sequence."""
+        candidates: a dict from each sequence of exports (names of kernels) to the indices of the command buffers
+            in the program that have this sequence."""
     sequences: dict[int, set[tuple[str, ...]]] = defaultdict(set)
     count: dict[int, int] = defaultdict(int)
     for run in runs:

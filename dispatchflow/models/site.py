@@ -11,12 +11,14 @@ Evidence = Literal["location", "data flow", "launch"]
 """The evidence that a site computes a source operation.
 
 - `location`: an operation inside the site's dispatch has the location of the source operation.
-- `data flow`: the locations inside the dispatch do not show what it computes. In the def-use graph, the source
-  operation lies between the operations of the preceding dispatches and those of the following dispatches. If no
-  operation lies between them, a preceding or a following dispatch computes the source operation, whose location also
-  occurs inside this dispatch.
-- `launch`: the compiler added the dispatch after it had formed all others. The operation that launches the dispatch has
-  the location of the source operation."""
+- `data flow`: the locations inside the dispatch do not suffice as evidence, because loads, stores and moves of data
+  may have the location of a neighbor. In the def-use graph, the source operation lies between the operations of the
+  preceding dispatches and those of the following dispatches. If there is no such operation, the site shares a
+  source operation with one of these neighbors: the neighbor computes the operation, and the operation's location
+  also occurs inside the site's dispatch. For example, a copy into a padded tensor has the location of the
+  convolution that reads the tensor.
+- `launch`: the compiler added the dispatch after it had formed all others. The operation that launches the
+  dispatch has the location of the source operation."""
 
 
 class SourceOperation(msgspec.Struct, frozen=True):
@@ -35,9 +37,9 @@ class SourceOperation(msgspec.Struct, frozen=True):
     place: str | None = None
     """The place in the source, such as `net.mlir:12:8`: file, line and column."""
     computes: bool = True
-    """Whether the operation computes or moves the elements of tensors.
+    """Whether the operation computes elements of tensors, or moves them to other places.
 
-    It is False for reshapes and fills, and for arithmetic on single numbers, because the host does this arithmetic."""
+    For example, this is False for reshapes and fills, and for arithmetic on single numbers, which the host computes."""
     constant: bool = False
     """Whether the operation depends on no argument of a function.
 
@@ -60,7 +62,8 @@ class Site(msgspec.Struct, frozen=True):
     function: str
     """The name of the function that launches the dispatch.
 
-    If an initializer launches it, this is a list of the globals that the initializer stores."""
+    If an initializer launches the dispatch, the text names the globals in which the initializer stores its results,
+    such as `weights, bias`."""
     at_load: bool
     """Whether an initializer launches the dispatch. Initializers run before the first call."""
     executable: str

@@ -135,9 +135,9 @@ def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetit
 
 
 def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Repetition]) -> Calls:
-    """Return the events of the last repetition of one process, with the site of each launch.
+    """Return the events of the measured calls of one process, with the possible sites of each launch.
 
-    If the calls differ, the events of all repetitions are returned.
+    If all calls submit the same operations, only those of the last repetition are measured; otherwise all calls are.
 
     Args:
         program: the sites.
@@ -145,7 +145,7 @@ def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Rep
         repetitions: the repetitions that the benchmark tool timed.
 
     Raises:
-        ToolError: the profile is incomplete, or an event belongs to no site.
+        ToolError: the profile is incomplete, or its launches do not match the program's sites.
     """
     if profile.dropped:
         raise IncompleteProfile(
@@ -167,10 +167,11 @@ def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Rep
 
 
 def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int) -> int | None:
-    """Return the median time, in ns, in which dispatches run while the program is loaded.
+    """Return how long dispatches run during one load of the program, in ns: the median of several loads.
 
-    `profile` has the events of `loads` replays; each replay loads the program and calls it once. The function returns
-    None if the events do not fit the program's initializers, or if events were lost."""
+    `profile` has the events of `loads` replays; each replay loads the program and calls it once. `times` shows how
+    many of a replay's launches belong to the call. While several dispatches run at once, the time counts only once.
+    The function returns None if the launches do not fit the program's initializers, or if events were lost."""
     one, rest = divmod(len(profile.launches), loads)
     before = one - sum(round(site.executions) for site in times.sites)
     kernels = {site.export for site in program.sites if site.at_load}
@@ -221,8 +222,6 @@ def _site(group: Group, launches: Sequence[Launch], own_ns: int) -> SiteBlock:
 def program_times(program: Program, blocks: Sequence[Block]) -> ProgramTimes:
     """Compute the time of each site from all blocks, and divide the median call's time into parts.
 
-    A block has the times of one profiled process.
-
     Raises:
         ValueError: there are no blocks.
     """
@@ -254,7 +253,8 @@ def _per_call(sums: Sequence[int], rest: Sequence[int], call_ns: int, calls: int
 def _groups(blocks: Iterable[Block]) -> list[Group]:
     """Return the groups of sites that occur in the blocks; groups that have a site in common are united.
 
-    The launches of two groups in the result can be distinguished in every block."""
+    The sites of a group are those to which one launch may belong. If the blocks have the groups (3, 7), (7, 9) and
+    (5,), the result is [(3, 7, 9), (5,)]."""
     whole: dict[int, set[int]] = {}
     for group in {site.sites for block in blocks for site in block.sites}:
         union = set(group).union(*(whole.get(site, ()) for site in group))

@@ -25,10 +25,11 @@ _GAP = 128.0
 """If a score is lower than the query's largest score by this amount, its exponential underflows to 0."""
 
 _STEP = 8.0
-"""The amount by which each product of query and key elements changes a score in the recipe `balanced`.
+"""The magnitude of each term of a score in the recipe `balanced`: all terms are 8 or -8.
 
-Each element of a mask lowers a score by the same amount. A key whose score is larger by 8 than all others gets most of
-the weight, even among hundreds of keys: exp(8) is 2981."""
+A term is the product of a query's element and a key's element, times the scale; or the element of a mask, which is
+always -8. If a kernel does not read a term of -8, a key's score is larger by 8 than all others. The key then gets
+most of the weight, even among hundreds of keys: exp(8) is 2981."""
 
 
 class Shape(NamedTuple):
@@ -219,7 +220,10 @@ def _spread(size: int) -> Array:
 
 
 def peaked(shape: Shape, element: ElementType) -> list[Array]:
-    """Return inputs in which a query gives weight to one group of four neighboring keys, or to all groups."""
+    """Return inputs in which a query gives weight to one group of keys only, or to all groups.
+
+    A group is four neighboring keys. Every fourth query gives about the same weight to each group that it may see.
+    Any other query gives all its weight to one group."""
     # Every fourth query, counted from the last one, has all groups, and any other query has one. (With a single column
     # of values, the last query has one group.) The scores of the other groups are lower by 128 or more.
     #

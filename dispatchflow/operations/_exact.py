@@ -13,7 +13,9 @@ from typing import NamedTuple, Protocol
 from dispatchflow.mlir.types import Signature, TensorType
 
 _SETS = 4
-"""The largest number of sets of exact inputs; each set needs another call of the module."""
+"""The largest number of sets of exact inputs; each set needs another call of the module.
+
+`thinnings` may add one more set, with negative sums."""
 
 FEW = 3
 """The least number of results that should depend on each input element.
@@ -22,17 +24,20 @@ If fewer results depend on an element, and results are clipped (by a relu) or ro
 change none of them. More sets of inputs are then made."""
 
 _ROWS = 16
-"""If fewer results than this depend on an input element, a relu also gets inputs with negative sums.
+"""The least number of results per element with which the recipe `random` shows a missing relu.
 
-See `Thinning.clipped`."""
+If fewer results depend on an element of a factor, or if a factor is unsigned, an operation with a relu or gelu has
+one more set of exact inputs, with negative sums (`Thinning.clipped`). In a product A·B, an element of B is used by
+one result in each row."""
 
 
 _LARGEST_BITS, _SUM_BITS, _SUM_TERMS, _RESULT_BITS = 8, 32, 32, 8
 """The limits that decide whether the inputs of the recipe `largest` are used.
 
-These inputs show sums that are computed in too few bits. They are used if factors are integers of at most 8 bits, sums
-are computed in at least 32 bits and have at least 32 terms, and results have at least 8 bits. Otherwise, the other
-recipes show such errors; for example, their sums wrap if factors are larger integers."""
+These inputs show sums that are computed in too few bits. They are used if factors are integers of at most 8 bits,
+sums are computed in at least 32 bits and have at least 32 terms, and results have at least 8 bits. In other cases,
+these inputs are not needed or show nothing. For example, they are not needed for larger integers: with the inputs
+of the recipe `exact`, sums of larger integers wrap, and a sum in too few bits is then wrong."""
 
 
 class Operand(Protocol):
@@ -64,16 +69,17 @@ class Operation(Protocol):
 
 
 class ExactRange(NamedTuple):
-    """The limits within which inputs of the recipe `exact` have exact sums in the accumulator's type.
+    """The limits within which sums of the recipe `exact` are exact in the accumulator's type.
 
-    The limits satisfy safe · r**factors + addends · (r + shift) ≤ 2**digits. Each term of a sum is a product of
-    elements of `factors` operands; `addends` operands are added to the sum. `digits` is the accumulator's number of
-    binary digits, 24 for f32."""
+    A term is a product of `factors` numbers from -r to r, and at most `safe` terms of a sum are not 0. To each sum,
+    `addends` numbers such as a bias are added, whose magnitudes are at most r + shift. The limits satisfy
+    safe · r**factors + addends · (r + shift) ≤ 2**digits, where `digits` is the accumulator's number of binary
+    digits, 24 for f32. Integer factors do not use r, because their sums may wrap (see `_range.one_sided`)."""
 
     r: int
     """The largest magnitude: values are in -r … r, without 0."""
     safe: int
-    """The largest number of nonzero terms per result."""
+    """The number of nonzero terms up to which a sum is certain to be exact."""
     shift: int
     """The amount that is added to all values of a bias, or of another operand that is added to a sum."""
 
@@ -115,34 +121,43 @@ def _fits(operation: Operation, sum: float) -> bool:
 
 
 class Thinning(NamedTuple):
-    """The choice of zeros and signs for one set of inputs of the recipe `exact`."""
+    """The positions of zeros, and the signs of terms and sums, in one set of inputs of the recipe `exact`.
+
+    Terms that are 0 keep a sum so small that the accumulator represents it exactly."""
 
     axes: tuple[tuple[int, ...], ...]
-    """The axes along which some elements are 0, for each operand; () for an operand without zeros."""
+    """The axes of each operand along which some elements are 0; () for an operand without zeros.
+
+    With ((1,), ()), some elements in each row of the first operand are 0, and the second operand has no zeros."""
     share: int = 0
     """The number of elements along `axes` that are not 0, for each index of the other axes."""
     part: int = 0
     parts: int = 1
-    """The number of sets that have zeros along the same axes, but at different positions.
+    """The number of sets of inputs that are needed for each element to contribute to enough results.
 
-    `part` is the index of this set among them, from 0."""
+    `FEW` says how many results are enough before a relu; otherwise one is. The sets have zeros along the same axes,
+    but at different positions. `part` is the index of this set among them, from 0. The last sets are left out if
+    the operation would have more than `_SETS` of them."""
     balanced: bool = False
     """Whether the terms of a sum are 1 and -1 and add up to 3 or 4, so that the result shows a lost term.
 
     In contrast, a sum of 512 random terms of 1 and -1 is about 22 in magnitude. After rounding to a type with three or
     four digits (f8), such a sum does not show a lost 1."""
     clipped: bool = False
-    """Whether sums are negative before a relu or gelu.
+    """Whether most sums are negative before a relu or gelu, so that a missing relu changes results.
 
-    With positive sums only, a kernel without the relu would give the same results. In all other sets of exact inputs
-    most sums are positive. In the recipe `random`, all sums of a column may be positive if the column has few results.
+    In the other sets of exact inputs most sums are positive, and a missing relu does not change their results. The
+    recipe `random` does not always show the error: if a column has few results, all its sums may be positive.
+    Here an integer sum has the opposite of its sign in the other set: a number near the upper end of the range is
+    added to it.
     """
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
-    """Return one choice of zeros and signs for each set of inputs of the recipe `exact`.
+    """Return a description (`Thinning`) of each set of inputs of the recipe `exact`.
 
-    The result is empty if zeros in the operands cannot make the sums exact."""
+    The description says which elements are 0, and which signs terms and sums have. The result is empty if zeros in
+    the operands cannot make the sums exact."""
     sets, types = _unclipped(operation), operation.types
     # The random products of unsigned and signed integers have one sign in most columns.
     mixed = any(element.is_unsigned for element in types.operands)
@@ -153,7 +168,9 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
-    """Return all sets of exact inputs except the set with negative sums (`Thinning.clipped`)."""
+    """Return a `Thinning` for each set of inputs of the recipe `exact`, except the set with negative sums.
+
+    `thinnings` adds that set; see `Thinning.clipped`."""
     # If all terms may be nonzero, there is one set. There are two if clipping or rounding of the results may hide an
     # error in one set. Otherwise there are as many sets as are needed for each element of each operand to contribute to
     # a result in at least one set, but at most `_SETS`.
@@ -197,8 +214,9 @@ def _factor(operand: Operand) -> bool:
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
     """Return the largest `Thinning.share` with which each result has at most `safe` nonzero terms.
 
-    The share is the number of nonzero elements along the axes that may have zeros. A share of 2, 4, 6 or 8 is reduced
-    by one. The share is 0 if there are no such axes."""
+    The share is the number of nonzero elements in a line. A line is all elements of an operand that differ only in
+    their indices along its `axes`, such as a row of a matrix for (1,). A share of 2, 4, 6 or 8 is reduced by one. The
+    result is 0 if no operand has such axes."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 _BLOCK = 64
 """The number of neighboring elements in a block of the recipe `mixed`.
 
-The last block of a row may have more elements."""
+The last block also takes the rest of the row: a row of 200 elements has blocks of 64, 64 and 72 elements. A row of
+fewer than 128 elements is a single block."""
 
 
 def balanced(raw: Array, recipe: str, layer: bool, types: Signature) -> Array:
-    """Return rows of elements 1 and -1, some of them larger, for the recipes `counted` and `mixed`.
+    """Return rows of elements 1 and -1, some with larger magnitudes, for `counted` and `mixed`.
 
-    The sum of a row is 0, and in `mixed` also the sum of each block of `_BLOCK` elements. If the number of elements is
-    odd, this holds only for `layer`."""
+    The sum of a row is 0, and in the recipe `mixed` also the sum of each block of `_BLOCK` elements. If a row has
+    an odd number of elements and `layer` is false (RMS normalization), the sums of the row and of its last block
+    are -1. A row of a single element is 2 for `layer`, and otherwise a negative random number."""
     # In `mixed`, the running mean is therefore near 0, and a kernel that updates a mean for each element adds squares
     # that are nearly exact. With other running means, the squares would have few values, whose roundings add up. In
     # `counted`, parts of a row have different means: a kernel must not merge their variances as if the means were
@@ -45,11 +47,11 @@ def balanced(raw: Array, recipe: str, layer: bool, types: Signature) -> Array:
 
 
 def _blocks(raw: Array, recipe: str, layer: bool, larger: Array | None = None) -> Array:
-    """Return blocks of one size, with elements 1 and -1, and some that are larger.
+    """Return blocks of one size. Their elements are 1 and -1, and some elements have larger magnitudes.
 
-    The sum of a block is 0, except that of an odd number of elements if `layer` is false. `raw` is an array
-    [rows, blocks, size]. `larger` has two factors for each row; an element below 0 and one above it are multiplied by
-    each of them."""
+    `raw` is an array [rows, blocks, size] of random integers. The sum of a block is 0 if the size is even. If the
+    size is odd, the sum is 0 if `layer` is true (but 2 for a single element), and otherwise -1. `larger` has two
+    factors for each row. Each factor multiplies one element that is 1 and one that is -1 in each block of the row."""
     size = raw.shape[2]
     order, negative = raw.argsort(axis=2), size // 2 + size % 2
     rank = np.empty_like(order)
@@ -102,16 +104,16 @@ def few_terms(few: Array, raw: Array, terms: int, layer: bool, types: Signature)
 def _late(raw: Array) -> Array:
     """Return the indices of the last columns, in a random order for each row.
 
-    There are `_end(n)` of them, where n is the number of columns of `raw`. Only these columns may have special
-    elements. Their order is that of the random numbers in `raw`."""
+    There are `_end(n)` of them, where n is the number of columns of `raw`. Callers place the elements that are
+    farthest from a row's mean in these columns. The order is that of the random numbers in `raw`."""
     n = raw.shape[1]
     columns: Array = n - _end(n) + raw[:, -_end(n) :].argsort(axis=1)
     return columns
 
 
 def _end(n: int) -> int:
-    """Return how many columns, at the end of a row, are for the elements that are farthest from the mean.
+    """Return how many columns, at the end of a row, are for the elements farthest from the mean.
 
-    n is the number of all columns. These elements are near the end, because a correct kernel that updates a running
-    mean loses some digits of the variance in each column after such an element."""
+    n is the number of all columns. A correct kernel that updates a running mean loses some digits of the variance
+    in each column that follows such an element. Therefore only a few columns may follow."""
     return min(max(n // 256, 16), n)

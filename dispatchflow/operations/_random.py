@@ -53,7 +53,7 @@ def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1
 def negative(raw: Array, element: ElementType) -> Array:
     """Return an array that is true where `uniform` returns a negative number for the same `raw`.
 
-    This holds for signed types, and for a range of `uniform` that is symmetric around 0."""
+    The type must be signed. If it is a floating-point type, the range of `uniform` must be symmetric around 0."""
     below_0: Array = (raw.view(np.int64) < 0) != element.is_float
     return below_0
 

@@ -103,11 +103,11 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return a power of two for each line of an operand in a narrow type: the argument `line` of `codes`.
+    """Return an array for the argument `line` of `codes`: a power of two for each line of an operand.
 
-    Two elements are in the same line if they have the same index on each of the axes `lines`: with the axes (0,), each
-    row of a matrix is a line. If the type's range is large enough, the power p of a line is so small that the type can
-    represent all `count` powers p, 2p, 4p, …"""
+    Two elements are in the same line if they have the same index on each of the axes `lines`: with the axes (0,),
+    each row of a matrix is a line. If the range of the operand's type is large enough, the power p of a line is so
+    small that the type can represent all `count` powers p, 2p, 4p, …"""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
 
@@ -192,10 +192,13 @@ def largest(operation: Operation) -> list[Array]:
 def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bool | None) -> Array:
     """Return the integers `values`, moved near the ends of the accumulator's range.
 
-    `values` are the small integers of an operand that is added to sums. They are returned unchanged if the operand does
-    not have the accumulator's type. If a relu or gelu clips the sums, only some integers are moved, or none; this
-    depends on `clipped`. `clipped` says whether these inputs are the set with negative sums; it is None if there is
-    only one set."""
+    `values` are the small integers of an operand that is added to sums. They are returned unchanged if the operand
+    does not have the accumulator's type. If a relu or gelu clips the sums, `clipped` selects which integers are
+    moved, all to the upper end:
+
+    - None (there is only one set of exact inputs): every third integer.
+    - False (another set has the negative sums; see `Thinning.clipped`): no integer.
+    - True (this is the set with negative sums): all integers of the last operand."""
     # The operand is added to sums. Some of these additions then wrap, and a kernel whose additions saturate gives
     # another result. The first integer is near the end that has the sign of the first sum (see `one_sided`); each other
     # integer is near the end that has its own sign. An operand whose type is not the accumulator's is not changed.
@@ -229,8 +232,8 @@ def surplus(operand: Operand, operation: Operation) -> int:
 def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:
     """Return `values` with the first, fourth, seventh, … line moved near the type's lowest number.
 
-    All `values` are negative. Two of them are in the same line if they have the same index on each of the axes `lines`:
-    with the axes (0,), each row of a matrix is a line."""
+    A line is all elements that have the same index on each of the axes `lines`. With the axes (0,), each row of a
+    matrix is a line, and rows 0, 3, 6, … are moved. All `values` are negative."""
     # The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest
     # number, and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest
     # number of a moved line is then lower than nearly any number with which a wrong kernel may begin a maximum. `unit`
@@ -245,3 +248,18 @@ def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Arr
     moved *= np.where(far, step / unit, 1.0)
     moved += np.where(far, end, smallest)
     return moved
+
+
+def scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
+    """Return powers of two, the scales of one factor of a `scaled_matmul`, as an array [lines, blocks].
+
+    A line is a row or column of the factor. A block is the successive elements of a line that share a scale. `index`
+    is the number of the operand that consists of these scales. `scaled` is the type of the first factor. The scales
+    differ from block to block. Where one factor has larger scales, the other has smaller ones: for each result, their
+    product is the same in all blocks, so that the sum is exact. This product is between 2**-72 and 2**72."""
+    # The sum of a block's products times one of the two scales is in the range of f32, too.
+    least, most = exponents(scaled.element, subnormal=True)
+    largest = 2 * (most + 1) + ceil(log2(scaled.shape[-1]))
+    reach = min(110, 127 - largest, 126 + 2 * least) - 36
+    steps = np.where(np.arange(shape[-1]) == 1, reach, np.arange(shape[-1]) * 37 % (2 * reach + 1) - float(reach))
+    return np.broadcast_to(2.0 ** (steps * (-1) ** index), shape) * powers(shape, (0,), (-36, 36))

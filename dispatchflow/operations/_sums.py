@@ -8,18 +8,20 @@ if TYPE_CHECKING:
     from dispatchflow.mlir.types import ElementType
 
 _GROWTH = 16.0
-"""The largest bound that `growth` returns. In measurements, no error reached a third of this bound.
+"""The largest bound that `growth` returns; it limits |error| / (u · Σ|terms|) of a sum.
 
-Sums of 8 to 65,536 terms were measured, each added in several orders; see docs/verification.md, "What sums need"."""
+In measurements, no sum reached a third of this bound. Sums of 8 to 65,536 terms were measured, each added in
+several orders; see docs/verification.md, "What sums need"."""
 
 
 def growth(terms: int) -> float:
     """Return a bound on |error| / (u · Σ|terms|) for a sum of `terms` positive and negative terms.
 
-    u is 2**-d, where d is the number of binary digits of the accumulator. This quotient is never larger than the number
-    of terms (Higham, Accuracy and Stability of Numerical Algorithms, 3.13). For random signs, the quotient does not
-    grow with the number of terms: partial sums are then about √terms, so that the error is about √terms · √terms · u,
-    and Σ|terms| is about `terms`. The bound is therefore at most `_GROWTH`."""
+    u is 2**-d, where d is the number of binary digits of the accumulator. This quotient is never larger than the
+    number of terms (Higham, Accuracy and Stability of Numerical Algorithms, 3.13). For random signs, the quotient
+    does not grow with the number of terms. Partial sums are then about √terms, and each addition has an error of
+    about u · √terms. These errors have random signs too, and add up to about √terms · u · √terms = u · terms.
+    Σ|terms| is also about `terms`. The bound is therefore at most `_GROWTH`."""
     return min(float(terms), _GROWTH)
 
 

@@ -133,9 +133,9 @@ class Window(Operation):
     def library_seen(self, image: str, border: str) -> str:
         """Return a numpy expression for an array of all windows of an image.
 
-        `image` is the expression for the image, and `border` is the value of the padding. The array has six axes. The
-        first four are the axes of the image, in the order of the layout, but their indices along h and w count the
-        positions of the window. The last two axes are the rows (`kh`) and columns (`kw`) within a window."""
+        `image` is the expression for the image, and `border` is the value of the padding. For the layout `nhwc`,
+        the array is [n, oh, ow, c, kh, kw]: (oh, ow) is the position of the window, and (kh, kw) is the element
+        within the window. Other layouts permute the first four axes in the same way as those of the image."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         if padding:
             sides = ", ".join(f"({padding}, {padding})" if letter in "hw" else "(0, 0)" for letter in self.layout[:4])

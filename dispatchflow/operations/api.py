@@ -51,13 +51,15 @@ class Operand(msgspec.Struct, frozen=True):
     summed: tuple[int, ...] = ()
     """The axes that are summed over. For exact sums, verification may use inputs with zeros along them."""
     shared: int | None = None
-    """The axis of a factor along which its elements are paired with the other factor's: `k` in A·B."""
+    """The axis on which elements of two factors need equal indices to be multiplied: `k` in A·B."""
     crossed: tuple[int, ...] = ()
-    """Like `summed`, for a factor that is multiplied by an operand with `summed`."""
+    """The axes that are summed over, if the other factor has its own in `summed`: `k` of B in A·B.
+
+    Verification may use inputs with zeros along `summed` or along `crossed` axes, but never along both at once."""
     lines: tuple[int, ...] = ()
     """The axes that the operand and the result have in common, except those that a window moves along.
 
-    Each combination of indices along them selects one line of elements: in A·B, a row of A or a column of B."""
+    Indices on them select one line: in A·B, a row of A or a column of B. Empty if lines are not used (for a bias)."""
     low: float = -1.0
     high: float = 1.0
     """Random floating-point values are in the range from `low` to `high`."""
@@ -89,14 +91,13 @@ class Operation(Workload):
     layouts: ClassVar[tuple[str, ...]] = ("t",)
     """The supported layouts; the first is the default.
 
-    Each is a name (`nhwc_hwcf`), or one letter for each of the first operands: `t` for row-major, `n` for column-major.
-    Operands without a letter are row-major."""
+    Each is a name (`nhwc_hwcf`) or one letter per operand: `n` for column-major, `t` (or no letter) for row-major."""
     options: ClassVar[Mapping[str, Option]] = {}
     """A dict from names (keys in specs, command-line variables and columns of results) to options."""
     by_dims: ClassVar[bool] = True
-    """Whether a sweep that gives only dims means this operation if other operations have the same dims.
+    """Whether this operation is preferred to others with the same dims, if a sweep names no operation.
 
-    If this is true for none or for several of these operations, the sweep must name one of them."""
+    For example, the dims m, n and k mean `matmul`. If none or several are preferred, the sweep must name one."""
     library_options: ClassVar[tuple[str, ...]] = ()
     """The options that `library_call` supports; all other options must have their defaults."""
 
@@ -129,7 +130,7 @@ class Operation(Workload):
     def label(self) -> str:
         """Sizes, types with layouts, and options that are not default: `4x4x4_f32t_f32t_f32t_accumulate_yes`.
 
-        The types are those of `signature`: with `epilogue=cast`, different signatures may have equal `types`."""
+        The types are those of `signature`: with `epilogue=cast`, two operations can have the same `types`."""
         types, lettered = self.signature, set(self.layout) <= _LETTERS
         elements = [element.mlir for element in types.operands]
         if lettered:
@@ -177,9 +178,7 @@ class Operation(Workload):
 
     @abstractmethod
     def reference(self, operands: Sequence[Array]) -> Array:
-        """Return the expected result for operands that have the shapes of `operands()`.
-
-        The operands and the result are float64 or int64. Sums of integers wrap."""
+        """Return the expected result for arrays shaped like `operands()`; all are float64 or wrapping int64."""
 
     def library_call(self, library: Library) -> str:
         """Return a Python expression that computes the result with `library`, such as numpy.
@@ -204,7 +203,9 @@ class Operation(Workload):
         return ()
 
     multiplies: ClassVar[bool] = False
-    """Whether the terms of sums are products. Verification then tests if factors are read with all digits."""
+    """Whether the terms of sums are products.
+
+    If so, verification of floating-point sums also tests if a kernel drops digits of factors: reads f32 as tf32."""
 
     @property
     def recipes(self) -> tuple[str, ...]:
@@ -241,10 +242,9 @@ class Operation(Workload):
         return abs(self.reference([abs(operand) for operand in operands]))
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error of each element of the result before it is rounded to its type.
+        """Return, in float64, a bound on each result element's error before it is rounded to its type.
 
-        The array is float64. The default is min(K, 16) · u · Σ|terms| (see `growth`) for K terms and the accumulator's
-        unit roundoff u."""
+        For K terms, the default is min(K, 16) · u · Σ|terms| (see `growth`); u is the accumulator's unit roundoff."""
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:

@@ -65,7 +65,7 @@ class Norm(Operation):
 
     @property
     def _terms(self) -> int:
-        """The maximum number of nonzero elements in a row, for rows that the recipe `few` makes."""
+        """The largest number of nonzero elements in a row of the inputs that the recipe `few` generates."""
         return min(8 if self._layer else 4, self.sizes[1])
 
     def made(self, recipe: str) -> list[Array] | None:

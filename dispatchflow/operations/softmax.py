@@ -132,20 +132,21 @@ class Softmax(Operation):
     def _stairs(self) -> tuple[int, float]:
         """Two numbers that define the rows of `_rising`: the number T of stairs in a row, and an exponent p.
 
-        Stairs are the steps in which the row's running maximum rises. The exponential of stair number t, from 1 to T,
-        is (t / T)**p. A row of n elements has at most n / 2 stairs. If a kernel does not rescale the sum of
-        exponentials at the first stair, the sum is too large by about the fraction p / T**(1 + p). T and p are chosen
-        so that this fraction is larger than the error bound. The bound grows with T, because it includes a rounding for
-        each stair."""
+        Stairs are the elements at which the row's running maximum rises in small steps. The exponential of stair
+        t, from 1 to T, is (t / T)**p. A row of n > 1 elements has at most n / 2 stairs. If a kernel does not
+        rescale the sum of exponentials when the maximum rises from stair 1 to stair 2, the final sum is too large
+        by about the fraction p / T**(1 + p) of the correct sum. At later stairs the error is larger. T and p are
+        chosen so that even the smallest error exceeds the error bound. The bound grows with T, because it includes
+        a rounding for each stair."""
         stairs, power = (8, 1.0) if self.signature.accumulator.bits == 16 else (512, 0.2)
         return min(max(self.sizes[1] // 2, 1), stairs), power
 
     @property
     def _nearest(self) -> float:
-        """The smallest distance from a row's maximum at which `_rising` puts an element beside a stair.
+        """The smallest distance from a row's maximum to an element that is not a stair, in rows of `_rising`.
 
-        Stairs are the steps in which the row's running maximum rises. The distance is equal to the largest difference
-        that two random inputs can have."""
+        Stairs are the elements at which the running maximum of such a row rises, in small steps, to its final
+        value. Two random inputs differ by at most the same distance."""
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:

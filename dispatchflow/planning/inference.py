@@ -157,7 +157,8 @@ def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -
 def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
     """Return the names of those operations in `names` that have all options in `words`.
 
-    If some of these operations also accept the values in `words`, only their names are returned."""
+    If some operations among them also accept all values in `words`, the names of the other operations are left
+    out."""
     options = set(words) & set(OPTIONS)
     written = [(word, value) for word in _NARROWING if word in words for value in sweep_words.values(word, words[word])]
     having = [name for name in names if options <= set(OPERATIONS[name].options)]
@@ -173,7 +174,9 @@ def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str
 
 
 def _preferred(names: list[str]) -> list[str]:
-    """Return the names of the operations whose `by_dims` is true; if it is true for none, all `names`."""
+    """Return the preferred operations among `names`, or all `names` if none is preferred.
+
+    An operation is preferred to others with the same dims if its `by_dims` is true."""
     return [name for name in names if OPERATIONS[name].by_dims] or names
 
 

@@ -115,8 +115,8 @@ def parse(
     Args:
         text: the content of the file.
         path: the path of the file, for error messages.
-        overrides: a dict from keys, such as `dtype`, to values that replace those of a sweep. A sweep that cannot have
-            a key ignores its value.
+        overrides: a dict from keys, such as `dtype`, to values that replace those of a sweep. If a sweep cannot have
+            a key (a sweep of MLIR files has no `dtype`), this override does not apply to it.
         read: reads the files that the spec names.
         only: the operations whose sweeps get the overrides. If it is empty, all sweeps get them.
 

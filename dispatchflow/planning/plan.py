@@ -165,8 +165,8 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
 def _flag_conflict(tuning: Tuning, extra: flags.Flags) -> str | None:
     """Return the reason to skip a case: extra compiler flags would override a flag of its tuning.
 
-    Returns None if they would override no flag. Such a case is skipped because the compiler's output does not always
-    show whether the tuning's flag had an effect."""
+    Such a case is skipped because the compiler's output does not always show whether the tuning's flag had an
+    effect. If no flag would be overridden, the result is None."""
     flag = flags.shared(tuning.flags, extra) if extra else None
     return flag and f"{flag} is set by {tuning.name}; another one after it would override it"
 

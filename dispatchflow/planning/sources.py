@@ -156,8 +156,8 @@ class Sources:
     def digest(self, path: Path) -> Digest:
         """Return the digest of a file that may be large.
 
-        The observer `seen` records only the file's stamp (size, times, …). If it recorded the digest, each later run
-        would read the large file to check it.
+        The observer that the constructor got as `seen` records only the file's stamp (size, times, …). If it
+        recorded the digest, each later run would read the large file to check it.
 
         Raises:
             OSError: the file cannot be read, or it is not a regular file.

@@ -28,9 +28,10 @@ FLAGS = "run_module_io_flags.txt"
 _MODELS = (".mlir", ".mlirbc")
 _FLAGS = "flags.txt"
 _BY_FLAGS = ("file", "inputs", "expected", "parameters", "name")
-"""Keys that a sweep with the key `suite` must not have.
+"""Keys that a sweep with `suite` must not have, because each folder of the suite gives their values.
 
-The reason is that each folder of the suite has its own values for them."""
+The folder's flag file gives `inputs`, `expected` and `parameters`. The folder's MLIR file and path give `file` and
+`name`."""
 
 T = TypeVar("T")
 

@@ -138,11 +138,12 @@ def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]])
 def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: str | None = None) -> Captured:
     """Return the operands and results of `sites`, captured in a call of the case.
 
-    `recipe` names the way in which the inputs of this call are made, such as `exact`. None means the case's first
-    recipe.
+    `recipe` names the way to generate the inputs of this call, such as `exact`. None means the case's first
+    recipe. The command line's variable `execution` selects which execution of each site is captured; the default
+    is the last.
 
     Raises:
-        SpecError: `execution=5`, for example, is given, but no site is executed 5 times.
+        SpecError: a number in `sites` is not that of a site, or no site is executed as often as `execution` says.
     """
     executor = workspace.executor
     execution, limit = workspace.values.get("execution"), workspace.values.get("limit", capture.LIMIT_BYTES)

@@ -63,8 +63,9 @@ class CasePhases:
     def dispatches(self) -> dict[str, tuple[str, int]]:
         """Return a dict from each function in the dispatches' modules to its place (path, line).
 
-        Each dispatch has a module of its own, which is dumped as it is before code generation. The paths are links in
-        the case's folder, relative to the directory of dodo.py. If the compile fails, the result is empty."""
+        Each dispatch has a module of its own. The compiler dumps these modules before it generates code, and the
+        case's folder has links to the dumps. The paths are those of the links, relative to the directory of
+        dodo.py. If the compile fails before the dumps, the result is empty."""
         places = dict[str, tuple[str, int]]()
         for name, digest in self._kept(made.dispatches).outputs.items():
             text = self.workspace.store.path(digest).read_text(encoding="utf-8", errors="replace")

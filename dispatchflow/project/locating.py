@@ -55,13 +55,13 @@ def reference_of(case: Case, given: Target | None) -> Target:
 def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequence[int] | None) -> Located:
     """Compare the results of a case's sites with what a reference computes from the same operands.
 
-    `reference` is the target for which the dispatches of the sites are compiled again. `wanted` has the numbers of the
-    sites; None means all sites. If necessary, the case is first compiled and verified, and the operands and results of
-    its sites are captured.
+    `reference` is the target for which the dispatches of the sites are compiled again. `wanted` has the numbers of
+    the sites; None means all sites. If necessary, the case is first compiled and verified, and the operands and
+    results of its sites are captured.
 
     Raises:
-        SpecError: a library computes the case, the program has no such site, or `execution=5`, for example, is given,
-            but no site is executed 5 times.
+        SpecError: a library computes the case; the program has no such site; or no site has the execution that the
+            command line selects, such as the fifth with `execution=5`.
         ToolError: the case does not compile, nothing can be captured, or the reference has no device.
     """
     site_states.refuse_library(case)

@@ -226,9 +226,7 @@ class Workspace:
 
     @cached_property
     def known(self) -> KnownFailures:
-        """The expected failures of IREE: those that the user's specs list, then dispatchflow's own list.
-
-        With known_failures=off there are none.
+        """The expected failures of IREE: the user's, then dispatchflow's own; none with known_failures=off.
 
         Raises:
             SpecError: an entry is wrong.
@@ -272,7 +270,9 @@ class Workspace:
         return replace(device, absent=unfit) if unfit else device
 
     def noisy_above(self, case: Case) -> float:
-        """Return the half-width of a median's interval, relative to the median, above which a case is noisy."""
+        """Return a case's limit of noise: the case is noisy if the uncertainty of its median is above it.
+
+        The uncertainty is half the width of the median's interval, divided by the median. The default is 0.05."""
         if self.settings.noisy is not None:
             return self.settings.noisy
         return (

@@ -68,7 +68,9 @@ def right(row: Row) -> bool:
 
 
 def outdated(row: Row) -> bool:
-    """Return whether a row's result passed an older version of the verification, but not the current one."""
+    """Return whether a row's result passed an older version of the verification.
+
+    The current version has not judged this result."""
     # The oldest rows have no version.
     return row["verification"] in PASSED and (row.get("verification_version") or 0) < VERIFICATION
 

@@ -191,11 +191,11 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 
 
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
-    """Return a remark on the sites whose time by themselves differs from their time in the program.
+    """Return a remark, in a list, about the sites whose time alone differs from that in their program.
 
-    `alone` is a dict from a site's number to the time of the site, extracted from the program and measured by itself.
-    Two times count as different if their intervals do not overlap. The remark is one line, which names the largest
-    differences first. If no times differ, the list is empty."""
+    `alone` is a dict from a site's number to the time of the site, extracted from the program and measured by
+    itself. Two times count as different if their intervals do not overlap. The remark is one line, which names the
+    largest differences first. If no times differ, the list is empty."""
     apart: list[tuple[float, str]] = []
     cold_is_known = any(found.cold_ns is not None for found in alone.values())
     for time in times.sites:
@@ -220,10 +220,10 @@ def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
 
 
 def above_ceilings(found: Sequence[Mapping[str, Any]], margin: float) -> list[str]:
-    """Return a remark on the sites whose rate is above `margin` times the machine's highest rate.
+    """Return a remark, in a list, about the sites with a rate above `margin` times the machine's highest.
 
-    The remark is one line, which names the site that exceeds the highest rate the most. The list is empty if there is
-    no such site. `found` has the rows that the function `rows` returned."""
+    The remark is one line, which counts these sites and names the one that exceeds the highest rate the most. If
+    there is no such site, the list is empty. `found` has the rows that the function `rows` returned."""
     above = [(row["percent_of_peak"], row["site"]) for row in found if (row["percent_of_peak"] or 0) > 100 * margin]
     if not above:
         return []

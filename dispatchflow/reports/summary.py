@@ -184,11 +184,11 @@ def summary(
 ) -> str:
     """Return the lines at the end of a run: what was executed, reused and skipped, and what failed.
 
-    `made` has each stage's number of executed actions (steps such as a compile); `in_vain` is the number of failed
-    stages. `fresh` has the cases with an executed stage, `broken` the cases in which a stage raised an unexpected
-    exception. Three dicts map a case: `asked` to its last requested stage (`profile` if the case is absent), `fixed` to
-    the reason of a known failure that no longer occurs, `stale` to the reason why a new measurement failed. The last
-    line ends in `in `, to which the caller appends the duration."""
+    `made` has, for each stage, how often it was executed and succeeded. `in_vain` is the number of failed stages.
+    `fresh` has the cases with an executed stage, and `broken` those in which a stage raised an unexpected exception.
+    `asked` is a dict from a case to its last requested stage (`profile` if the case is not in the dict). `fixed` is a
+    dict from a case to the reason of a known failure that no longer occurs. `stale` is a dict from a case to the
+    reason why a new measurement failed. The last line ends in ` in `, and the caller appends the duration."""
     lines = [f"note: {note}" for note in notes]
     standing: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:

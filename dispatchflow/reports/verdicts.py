@@ -1,6 +1,8 @@
-"""List the verdicts of cases, such as `right` and `wrong`, as rows, and count them in a table.
+"""List the verdicts of cases as rows, and count them in a table.
 
-Verdicts are read from the store's records, because the Parquet files have rows only for cases that were selected for
+A verdict here covers all stages of a case. It is `right` if the verification's verdict is `equal` or `within
+bound`, `wrong` if it is `different`, and otherwise another of `VERDICTS`, such as `not compiled`. The verdicts are
+read from the store's records, because the Parquet files have rows only for cases that were selected for
 measurement."""
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ OF_SITE = {
     "function": Column("string", "", "the function, or the initializer, that launches it"),
     "kernel": Column("string", "", "the dispatch as profilers name it"),
     "operations": Column("list<string>", "", "its source operations"),
-    "evidence": Column("string", "", "`location`, `data flow`, both, or `launch`"),
+    "evidence": Column("string", "", "`location`, `data flow` or `launch`; several if `site` has several numbers"),
     "executions": Column("double", "1", "executions in one call"),
     "median_ns": Column("double", "ns", "the time of all executions in one call"),
     "ci_low_ns": Column("double", "ns", "lower end of its 95 % interval within this session"),

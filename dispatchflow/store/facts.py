@@ -34,9 +34,10 @@ class Facts(TypedDict, total=False):
     stored: Sequence[str]
     """The globals to which the module's functions write. Writes by initializers do not count."""
     imported: Mapping[str, Any]
-    """The version of the package onnx that imported the module from an ONNX model, and the model's opset.
+    """A dict with the keys `onnx`, `opset` and `converted_from`, for a module from an ONNX model.
 
-    If the model had another opset and was first converted to this one, `converted_from` is its original opset;
+    `onnx` is the version of the package onnx that imported the model. `opset` is the model's opset when it was
+    imported. If the model was converted to this opset before the import, `converted_from` is its original opset;
     otherwise it is None."""
 
     # --- inputs, of a user's module

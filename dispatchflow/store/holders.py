@@ -59,7 +59,9 @@ def named(process: int) -> str:
 
 
 def is_ours(process: int) -> bool:
-    """Return whether the process with the PID `process` is a run of dispatchflow, but not this run."""
+    """Return whether `process` is the PID of a run of dispatchflow other than this one.
+
+    A run is recognized by the text `doit` or `dispatchflow` in its command line."""
     with suppress(OSError):
         words = Path(f"/proc/{process}/cmdline").read_bytes()
         return process != os.getpid() and (b"doit" in words or b"dispatchflow" in words)

@@ -1,11 +1,11 @@
 """Facts about this machine that all projects of a user share, in the user's cache directory.
 
 DIRECTORY/1/
-  machines/IDENTITY/KIND-KEY   the digest of a value, a newline, and the value
+  machines/IDENTITY/KIND-KEY   a line with the digest of a value, and then the value itself
   objects/DIGEST               compiled modules to which values refer
 
-IDENTITY names the machine, because several machines may share a home directory. KIND-KEY names the value. All files are
-optional. A damaged file counts as absent.
+IDENTITY names the machine, because several machines may share a home directory. KIND-KEY names the value. All
+files are optional. A damaged file counts as absent.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class MachineFacts:
         return None
 
     def keep(self, digest: Digest, content: Path) -> None:
-        """Copy a compiled module, the file `content`, into the directory under the name `digest`.
+        """Copy the compiled module in the file `content`, so that `object(digest)` returns its bytes.
 
-        If the directory cannot be written, nothing happens."""
+        Nothing happens if a file for `digest` exists, or if the directory for the facts cannot be written."""
         if self.root is None or self.unusable or (path := self._object(self.root, digest)).exists():
             return
         with suppress(OSError):

@@ -116,11 +116,7 @@ class Records(Database):
             return [str(error.facts.get("found", error.problem))]
 
     def require_sound(self) -> None:
-        """Check the whole database file, because SQLite may silently skip damaged pages.
-
-        Raises:
-            StoreError: SQLite finds a fault in the file.
-        """
+        """Check the whole file and raise a `StoreError` for a fault: SQLite may silently skip damaged pages."""
         if problems := self.problems():
             raise self._store_error(ValueError(" ".join(problems[0].split())))
 
@@ -134,7 +130,9 @@ class Records(Database):
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Record the newest key of each stage of a case, and the identity of the row that its folder shows."""
+        """Record the newest key of each stage of the case `name`, and the row that `build/CASE/` shows.
+
+        `shown` maps the folder's name in the table `said` to the row's identity, or is {} if no folder is written."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -206,7 +204,9 @@ class Records(Database):
                 yield key, median_ns, self.value(session)
 
     def observation(self, measurement: int) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]:
-        """Return a measurement's (failure reason, conditions, ingredients, run name, start in s since 1970)."""
+        """Return (failure reason, conditions, ingredients, run name, start in s since 1970) of a measurement.
+
+        `measurement` is its id. Its key hashes the ingredients. Conditions are other facts, such as the load."""
         ((reason, conditions, ingredients, run, at),) = self._all(
             "select reason, conditions, ingredients, run, at from measurement where id = ?", measurement
         )
@@ -217,7 +217,9 @@ class Records(Database):
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
-        """Return an object that reads records to plan `cases` cases. If these are many, it loads all records."""
+        """Return an object that reads records while cases are planned.
+
+        If the number `cases` is large compared with the number of records, the object loads all records at once."""
         size = self._all("select coalesce(max(id), 0) from record")[0][0]
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
@@ -239,9 +241,7 @@ class Records(Database):
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Return a dict from each of `names` to the identity (a digest) of the newest row with this name.
-
-        Names that have no row are left out. The dict may contain further names."""
+        """Return name → identity (a digest) of its newest row, at least for all of `names` that have a row."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))

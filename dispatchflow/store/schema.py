@@ -1,7 +1,7 @@
 """The tables of records.sqlite, each with its meaning.
 
-A key is the hash of an action (one step of the work) and of everything that decides the action's outputs. An object is
-a file in the store. The identity of a row is a digest.
+A key is the hash of an action (one step of the work) and of everything that decides the action's outputs. An object
+is a file in the store. The identity of a row is a digest.
 
 record        the newest success or failure of each key; `code` is the digest of a compile's code, or of the runtime
               that ran a verification
@@ -11,7 +11,8 @@ measurement   all measurements; if a key has several, the newest one that has en
 block         the blocks (timings of benchmark processes) of each measurement; a block is recorded when it ends
 row           the rows of all Parquet files; if a file is lost, it is written again from these rows
 said          name of a row → identity of the newest row with this name;
-              name of a view (the folder that shows a case) → identity of the row that the view shows
+              name of a case and path of a directory `build/` → identity of the row that `build/CASE/` shows, and the
+              key of the stage `sites` if the folder also shows sites
 remembered    name → value: facts that are expensive to find out"""
 
 VERSION = 4

@@ -24,7 +24,9 @@ class Protocol:
     A measurement does not end early when its interval becomes narrow: such an interval would miss the true median too
     often."""
     span_s: float
-    """The shortest time from the start of the first round to the start of the last."""
+    """The shortest allowed time from the start of the first round to the start of the last, in s.
+
+    If the rounds take less time, the run waits between them."""
     budget_s: float
     """The longest time for all blocks of a case. A case with slow calls gets fewer blocks."""
 
@@ -34,7 +36,9 @@ class Protocol:
 
     @property
     def pauses(self) -> bool:
-        """Whether there are pauses between rounds."""
+        """Whether `pause_s` is above 0, so that a run may wait before it begins the next round.
+
+        In a round, one block (benchmark process) of each case is measured."""
         return self.span_s > 0
 
     @property

@@ -87,7 +87,10 @@ class Judgement:
 
     @cached_property
     def unknown(self) -> bool:
-        """Whether no measured case (control) failed, and all comparisons of the two runtimes are undecided."""
+        """Whether all comparisons are undecided and no control failed with the new runtime.
+
+        A control is a case that is measured with both runtimes to compare their speed. It failed if the case cannot
+        be measured with the new runtime, or gives wrong results."""
         return not self.moved and all(control.comparison.verdict == "undecided" for control in self.controls)
 
     @cached_property

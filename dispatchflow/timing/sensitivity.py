@@ -16,7 +16,7 @@ Runs = Sequence[tuple[float, float]]
 Anchors are kernels that never change. Only the differences between runs matter, so the times may have any unit."""
 
 _LEAST_SD = 0.03
-"""The regression assumes at least this standard deviation of log(time) between runs.
+"""The smallest noise in log(case's time), as a standard deviation, that `Sensitivity.learned` assumes.
 
 A case's own noise may be smaller, but the times of the anchors (kernels that never change) are noisy too."""
 
@@ -32,25 +32,30 @@ class Sensitivity:
 
     mean: float = 0.8
     sd: float = 0.4
-    """The standard deviation of the sensitivity."""
+    """The standard deviation of the sensitivity.
+
+    The sensitivity says how strongly the case's time follows the machine's speed."""
     case_sd: float = 0.01
     """The standard deviation of the part of log(case's time) that the anchors' time does not explain.
 
     The degrees of freedom of this value are in `freedom`."""
     freedom: float = 4.0
     unusual: float = 0.0
-    """The part of log(case's time) in the last run that the anchors' time does not explain."""
+    """log(case's time) in the last run, minus the prediction: positive if the run was slower.
+
+    The prediction is computed from the time of the anchors, which are kernels that never change. The value is 0 if
+    there is no such run."""
 
     @property
     def _weight(self) -> float:
-        """The weight of this estimate if it is used as a prior, comparable to the weight of a case's runs.
+        """The weight of `self` as a prior. The method `learned` adds it to the weight of a case's runs.
 
-        The weight of runs is the sum of the squared differences between each run's log(anchors' time) and the mean over
-        these runs."""
+        The weight of runs is the sum of (x - mean of x)**2 over the runs, where x is the log(anchors' time) of a run.
+        Anchors are kernels that never change."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:
-        """Return the sensitivity that is estimated from a case's `runs`, with this estimate as the prior.
+        """Return the sensitivity that is estimated from a case's `runs`, with `self` as the prior.
 
         The method is Bayesian linear regression with a normal-inverse-gamma prior. The constant term has no prior."""
         dx, dy = _apart([x for x, _ in runs]), _apart([y for _, y in runs])
@@ -64,15 +69,17 @@ class Sensitivity:
 
 
 PRIOR = Sensitivity()
-"""The sensitivity that is assumed on a machine where no case was measured twice (docs/measurement.md)."""
+"""The sensitivity that is assumed if earlier runs do not show it (docs/measurement.md).
+
+A sensitivity says how strongly a case's time follows the machine's speed."""
 
 
 def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
     """Return the distribution of the sensitivities of `cases`, to be used as a prior (empirical Bayes).
 
-    Each element of `cases` has the runs of one case. A case is left out if the time of the anchors (kernels that never
-    change) was nearly the same in all its runs. `first` is the result if no case is left; otherwise it counts as much
-    as four cases."""
+    A sensitivity says how strongly a case's time follows the time of the anchors, which are kernels that never
+    change. Each element of `cases` has the runs of one case. A case is left out if the anchors' time was nearly the
+    same in all its runs. `first` is the result if no case is left; otherwise it counts as much as four cases."""
     known = [runs for runs in cases if sum(x * x for x in _apart([x for x, _ in runs])) > first._weight]
     found = first
     for _ in range(_ROUNDS if known else 0):

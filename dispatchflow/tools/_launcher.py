@@ -142,9 +142,10 @@ class _Waits:
         return max(0.0, min(waited_s, others_s - tick_s * (1 + count**0.5)))
 
     def _idle_s(self):
-        """Return the total idle time since boot, in s, of the CPUs on which the tool may run.
+        """Return the total idle time since boot, in s, of the CPUs in `cpus`, to which the tool is restricted.
 
-        Returns None if the kernel does not report the time, or if the tool may run on all CPUs."""
+        Time in which the hypervisor ran something else (steal) counts as idle. Returns None if the kernel does not
+        report the time, or if `cpus` is empty. An empty `cpus` means that the tool may run on all CPUs."""
         try:
             with open("/proc/stat") as stat:
                 lines = {words[0]: words for words in map(str.split, stat) if words[0].startswith("cpu")}

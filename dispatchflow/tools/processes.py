@@ -127,9 +127,9 @@ def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
 
 
 def shortened(path: Path, limit: int = _SHOWN_BYTES) -> str:
-    """Return the text of a tool's output file. If it is too long, its middle is left out.
+    """Return the text of a tool's output file, without its middle if it has more than `limit` characters.
 
-    `limit` is the largest number of characters. The result is empty if the file is missing."""
+    A line in place of the middle says how many characters are left out. The result is empty if the file is missing."""
     return _short(path.read_bytes().decode(errors="replace"), limit) if path.exists() else ""
 
 

@@ -236,10 +236,10 @@ def _files_beside(compiler: Path) -> list[Path]:
 
 
 def _require_code(compiler: Path, ran: Sequence[Path]) -> None:
-    """Check that `compiler` or one of the files `ran` contains the code of an IREE compiler.
+    """Check that the code of an IREE compiler is in the file `compiler`, or in a file of the list `ran`.
 
-    `ran` are the files that were loaded when `compiler` printed its version. If `compiler` is a script, the code is in
-    one of these files.
+    The list `ran` has the files that were loaded when `compiler` printed its version. If `compiler` is a script, the
+    code is in one of them.
 
     Raises:
         ToolchainError: none of the files contains the code."""

@@ -59,7 +59,8 @@ class Lowering(msgspec.Struct, frozen=True):
     region: bool = False
     """Whether the main op and the ops after it are emitted inside one dispatch region.
 
-    Outside of a region, the compiler replaces some ops that have a dimension of size 1, and the attribute is lost."""
+    Outside of a region, the compiler replaces some ops by ops without `attribute`. It does so with some ops that have
+    a dimension of size 1, and in IREE 3.9 and 3.10 with all named convolutions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +109,12 @@ class Tuning:
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
         """Return the tunings that a spec requests with `"FAMILY"` or with `{family = "FAMILY", …}`.
 
-        `parameters` are the other entries of the second form. Without parameters, the result has all predefined tunings
-        of the family. A family that always needs parameters has none, and the result is then empty.
+        `parameters` are the other entries of the second form. Without parameters, the result has all predefined
+        tunings of the family. It is empty if the family has no predefined tunings, because its tunings always need
+        parameters.
 
         Raises:
-            ValueError: a parameter is unknown or out of range; the message says what is allowed."""
+            ValueError: a parameter is unknown, missing or out of range; the message says what is allowed."""
         if parameters:
             raise ValueError("takes no parameters")
         return (cls(),)
@@ -137,7 +139,8 @@ class Tuning:
     keeps_dispatches: ClassVar[bool] = True
     """Whether the compiler must make exactly as many dispatches as `operation.dispatches` says.
 
-    If False, the compiler may make more. Then the family's method `ignored` must check the dispatches."""
+    If False, any number of dispatches is accepted. The family's method `ignored` must then examine them to find out
+    whether the compiler followed the tuning."""
 
     @property
     def annotates(self) -> bool:

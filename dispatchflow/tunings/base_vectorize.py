@@ -30,7 +30,7 @@ class BaseVectorize(Tuning):
     thread: tuple[int, int]
     """The tile of an invocation, [m, n]."""
     reduction: int
-    """The step of an invocation along k."""
+    """The tile of an invocation (one GPU thread) along k: the number of elements that it adds per step."""
 
     family: ClassVar[str] = "base_vectorize"
     form: ClassVar[str] = "base_vectorize_MxN_MxNxK: workgroup, then thread and reduction; all above 0"

@@ -1,22 +1,22 @@
 """Make an operation's inputs by a recipe, with the same bytes on every machine and with every numpy.
 
-A recipe is a way to make inputs whose results show certain errors (docs/verification.md). Random numbers are made from
-Philox's raw stream, which numpy keeps stable (NEP 19); see `operations._random`. Each operand has its own stream,
-independent of the tuning. An operation may define recipes itself (`Operation.made`). The other recipes are:
+A recipe is a way to make inputs whose results show certain errors (docs/verification.md). Random numbers are made
+from Philox's raw stream, which numpy keeps stable (NEP 19); see `operations._random`. Each operand has its own
+stream, independent of the tuning. An operation may define recipes itself (`Operation.made`). The other recipes are:
 
 - `exact`: floating-point operands are small integers, with enough zeros that the accumulator represents every partial
-  sum exactly. All orders of summation give the same bits, so a difference is a bug and not rounding. Exactly
-  `ExactRange.safe` terms of each result are nonzero. In benchdnn, whose rule this follows, that is only the average
-  number (oneDNN, tests/benchdnn/matmul). Each line of an operand, such as a row of A in A·B, is multiplied by a power
-  of two. Integer operands are large numbers, and their sums wrap (see `operations._range`).
+  sum exactly. All orders of summation give the same bits, so a difference is a bug and not rounding. At most
+  `ExactRange.safe` terms of each result are nonzero (oneDNN's tests/benchdnn/matmul limits only the average number).
+  Each line of an operand, such as a row of A in A·B, is multiplied by a power of two, unless the operation adds an
+  operand to the sums or clips them, as a relu does. Integers are large, and their sums wrap; see `operations._range`.
 - `largest`: integers near one end of their type's range; see `operations._range.largest`.
-- `wide`: like `exact`, but the operands have as many digits as exact sums allow (22 of f32's 24 binary digits). In most
-  products one factor has all these digits and the other is 1 or -1. In some products of f32 and f64, both factors have
-  half of the digits. Each sum has few nonzero terms, at places that differ from sum to sum and together cover the
-  summed dims. The result has wrong bits if a kernel reads an operand in a narrower type, leaves out a part of a
-  product, or uses a narrower accumulator for a part of the sum.
-- `random`: floating-point numbers are uniform in [-1, 1), or in the operand's own range, and are rounded to the element
-  type. Integers are uniform in the full range of their type."""
+- `wide`: like `exact`, but the operands have as many digits as exact sums allow (22 of f32's 24 binary digits). In
+  most products one factor has all these digits and the other is 1 or -1 (for 8-bit floats, plus or minus a power of
+  two). In some products of f32 or f64, each factor has half of the digits. Each sum has few nonzero terms, at places
+  that differ from sum to sum and together cover the summed dims. The result has wrong bits if a kernel reads operands
+  in a narrower type, leaves out a part of a product, or uses a narrower accumulator for a part of the sum.
+- `random`: floating-point numbers are uniform in [-1, 1), or in the operand's own range, and are rounded to the
+  element type. Integers are uniform in the full range of their type."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dispatchflow.mlir.types import ElementType, TensorType
+from dispatchflow.mlir.types import ElementType
 from dispatchflow.operations import Operand, Operation, _range
 from dispatchflow.operations._exact import exact_range as exact_range
 from dispatchflow.operations._exact import thinnings
@@ -36,13 +36,13 @@ from dispatchflow.operations._random import dtype_of as dtype_of
 from dispatchflow.operations._random import full
 from dispatchflow.operations._random import stream as stream
 from dispatchflow.operations._random import uniform as uniform
-from dispatchflow.operations._range import codes, exponents, line_powers, near_ends, one_sided, powers, spans, surplus
+from dispatchflow.operations._range import codes, line_powers, near_ends, one_sided, powers, scales, spans, surplus
 
 if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _BOTH = 2
-"""In an array from `_turn`, this number means that both factors of a product have half of the digits."""
+"""In a result of `_turn`, this number means that each factor of a product has half of the digits."""
 
 _PARTS = 16
 """Kernels may split a factor with at least this many binary digits (f32, f64) into narrower pieces."""
@@ -62,9 +62,10 @@ def stored(array: Array) -> bytes:
 
 
 def read(path: Path, dtype: np.dtype | str, shape: tuple[int, ...] = (-1,)) -> Array:
-    """Read a file with the bytes that `stored` returns; return its elements as an array of this shape.
+    """Return the elements of a file in the format of `stored`, as an array of this shape.
 
-    Without a shape, the array is flat. It ends in an additional zero if the number of 4-bit elements is odd."""
+    Without a shape, the array is flat. Two 4-bit elements fill a byte. If their number is odd, the flat array
+    therefore ends in an additional 0."""
     if (element := np.dtype(dtype)).name not in _PACKED:
         return np.fromfile(path, element).reshape(shape)
     pairs = np.fromfile(path, np.uint8)
@@ -112,8 +113,10 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) -> Array:
     """Return random integers from -r to r, without 0, for an operand; `exact_range` chooses r.
 
-    If the operand is not a factor but is added to a sum, `ExactRange.shift` is added to its integers, which makes most
-    sums positive if the shift is not 0. For a floating-point operand, it is subtracted if `clipped` is true."""
+    `ExactRange.shift` is added to the integers of an operand that is added to sums, such as a bias. The shift is 0
+    unless a relu or gelu clips the sums, and makes most sums positive. If sums must be negative instead (`clipped`,
+    see `Thinning.clipped`), the shift is subtracted from the integers of a floating-point operand. Finally, `_held`
+    adapts the integers to the element type."""
     numbers = exact_range(operation)
     values = below(raw, 2 * numbers.r) - numbers.r
     values += values >= 0  # no zeros: a lost zero would not be noticed
@@ -144,7 +147,10 @@ def wide_digits(operation: Operation) -> tuple[int, int]:
 
 
 def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
-    """Return the operands of the recipe `wide`. If `exchanged`, the two factors exchange roles (`wide2`)."""
+    """Return the operands of the recipe `wide`, or of the recipe `wide2` if `exchanged` is true.
+
+    In most products, one factor has all digits that exact sums allow and the other is 1 or -1. In `wide2`, these
+    roles of the two factors are exchanged."""
     digits, _ = wide_digits(operation)
     # If few results use an element, all numbers are positive before a relu, so that it hides no result.
     positive = operation.compares_bits("wide") and any(thinning.clipped for thinning in thinnings(operation))
@@ -157,7 +163,7 @@ def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
         room = min(operation.types.accumulator.digits, operation.types.result.digits) - 2
         own = min(digits if _multiplied(operand) else room, tensor.element.digits)
         if tensor.element is ElementType.F8E8M0FNU:
-            found.append(_scales(tensor.shape, index, operands[0].type).astype(dtype_of(tensor.element)))
+            found.append(scales(tensor.shape, index, operands[0].type).astype(dtype_of(tensor.element)))
             continue
         values = full(raw, own).reshape(tensor.shape)
         one = _held(np.sign(values), tensor.element)
@@ -187,9 +193,10 @@ def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
 def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
     """Return (axes of each operand along which `wide` has zeros, number of nonzero elements in a line).
 
-    The axes are () for an operand without zeros. A line is all elements of an operand that differ only in their indices
-    along these axes. Only one factor of a product has zeros. It is the factor that then has nonzero elements at more of
-    the summed indices."""
+    The axes are () for an operand without zeros. A line is all elements of an operand that differ only in their
+    indices along these axes, such as a row of A in A·B. The next line usually has nonzero elements at other places.
+    Only one factor of a product has zeros: the factor whose lines, taken together, have nonzero elements at the
+    larger share of a line's places."""
     operands, (_, terms) = operation.operands(), wide_digits(operation)
     found: list[tuple[float, list[tuple[int, ...]], int]] = [(0, [()] * len(operands), 0)]
     for name in ("summed", "crossed"):
@@ -205,10 +212,11 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 
 
 def _all_codes(operation: Operation) -> int:
-    """Return how many exponents the recipe `wide` may choose from for the numbers of an 8-bit float type.
+    """Return how many different exponents the recipe `wide` gives to the 8-bit floats of a line.
 
-    The recipe uses all significands of such a type (`_range.codes`), because kernels may decode it with tables. The
-    result is 0 if the recipe does not do this, for example for other types."""
+    A line is, for example, a row of A in A·B. The floats have all significands of their type (`_range.codes`),
+    because kernels may decode it with tables. The result is 0 if this is not done: for other types, and if the
+    operation adds an operand to the sums or clips them."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     if not narrow or operation.addends or operation.clips:
@@ -216,32 +224,19 @@ def _all_codes(operation: Operation) -> int:
     return max(1, min(types.accumulator.digits, types.result.digits) - digits - ceil(log2(terms)) + 1)
 
 
-def _scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
-    """Return powers of two, the scales of one factor of a `scaled_matmul`, as an array [lines, blocks].
-
-    A block is the successive elements of a line (a row or column of the factor) that share a scale. `index` is the
-    number of the operand that consists of these scales. `scaled` is the type of the factor. The scales of a line differ
-    from block to block. For each result, the product of the two factors' scales is the same in all blocks, so that the
-    sum is exact. This product is between 2**-72 and 2**72."""
-    # The sum of a block's products times one of the two scales is in the range of f32, too.
-    least, most = exponents(scaled.element, subnormal=True)
-    largest = 2 * (most + 1) + ceil(log2(scaled.shape[-1]))
-    reach = min(110, 127 - largest, 126 + 2 * least) - 36
-    steps = np.where(np.arange(shape[-1]) == 1, reach, np.arange(shape[-1]) * 37 % (2 * reach + 1) - float(reach))
-    return np.broadcast_to(2.0 ** (steps * (-1) ** index), shape) * powers(shape, (0,), (-36, 36))
-
-
 def _multiplied(operand: Operand) -> bool:
-    """Return whether an operand is a factor of a sum's terms; others are added to a sum or scale it."""
+    """Return whether the elements of an operand are terms of a sum, or factors of such terms.
+
+    Examples are A and B in A·B. Other operands are added to a sum (a bias), or scale a sum or a part of it."""
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 
 def _turn(size: int, digits: int) -> Array:
-    """Return an array that says, for each summed index, which factor of the product has all `digits`.
+    """Choose which of two factors has `digits` binary digits, at each index of the axis that they share.
 
-    Each of the `size` elements is 0 or 1, the number of that factor, or `_BOTH` if each has half of the digits."""
-    # The answer for an index is 0, 1, or `_BOTH` if each factor uses half of the digits. Only types with many digits
-    # have `_BOTH`, because their products may be computed from products of parts of the factors.
+    The result has a number for each of the `size` indices of this axis (`k` in A·B). It is 0 if the first factor has
+    the digits and the second is 1 or -1, 1 if it is the other way round, and `_BOTH` if each has half of them."""
+    # Only types with many digits have `_BOTH`: their products may be computed from products of parts of the factors.
     #
     # Each index has a rank, and `_mask` selects indices with successive ranks. The answers are the Thue-Morse sequence
     # in the order of ranks, so that even a sum of few nonzero terms has different answers. The sequence has no period:
@@ -273,12 +268,12 @@ def _held(values: Array, element: ElementType) -> Array:
 def _mask(shape: tuple[int, ...], axes: tuple[int, ...], share: int, part: int = 0, parts: int = 1) -> Array:
     """Return a boolean array of this shape in which `share` positions of each line are true.
 
-    A line is all positions that differ only in their indices along `axes`. If a line has fewer than `share` positions,
-    all of them are true. Arrays for different values of `part` (0 to `parts` - 1) are true at different positions."""
-    # A line is all positions with the same index along the other axes; `terms` is their number. Position i of a line is
-    # true if (i · stride + offset) mod terms < share, with a stride that spreads the true positions. The offset is
-    # (line number · parts + part) · share. Therefore the parts of a line have different true positions, and so do
-    # neighboring lines.
+    A line has all positions that differ only in their indices along `axes`: if `axes` is (1,), each row of a matrix
+    is a line. If a line has at most `share` positions, all of them are true. Arrays for different values of `part`,
+    from 0 to `parts` - 1, are true at different positions if each line has at least `parts` · `share` positions."""
+    # `terms` is the number of positions of a line. Position i is true if (i · stride + offset) mod terms < share,
+    # with a stride that spreads the true positions. The offset is (line number · parts + part) · share. Therefore the
+    # parts of a line have different true positions, and so do neighboring lines.
     terms = prod(shape[axis] for axis in axes)
     line = tuple(1 if i in axes else size for i, size in enumerate(shape))
     offsets = ((np.arange(prod(line)) * parts + part) * share).reshape(line)

@@ -248,13 +248,14 @@ def content(file: File) -> bytes:
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
-    """Return a module's object files, as a dict from name to content, and its text with these names.
+    """Return (object files of a module, text of the module in which their names replace their paths).
 
-    `printed` is the module's text as the compiler prints it, with the paths of the object files. The names replace the
-    paths. Each name consists of the digest of the file's content and a suffix.
+    The files are a dict from name to content. A name consists of the digest of the content and the suffix of the
+    path, or `.object` if the path has none. `printed` is the text with the paths, as the compiler prints it.
 
     Raises:
-        ToolError: a file cannot be read, or the module refers to a file in a way that is not supported."""
+        ToolError: the plan could not read one of the files, or the module runs a pass that reads a file.
+        OSError: a file has changed since the plan read it, or cannot be read any more."""
     if (option := module.reading_pass(printed)) is not None:
         raise ToolError(f"the module runs a pass that reads a file, {option}: its content would be in no key")
     known, names, found = dict(program.objects), dict[str, str](), dict[str, bytes]()

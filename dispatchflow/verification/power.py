@@ -1,22 +1,23 @@
 """Check which errors in a kernel the verification of an operation would detect.
 
-A recipe is a way to make inputs whose results show certain errors (docs/verification.md). If the bound on the results'
-errors is too large, wrong results pass. Therefore errors are planted in the inputs that verify a case: the reference is
-computed from an operand with an error, and its result is judged as a kernel's result is. Each of these errors must be
-detected by at least one recipe:
+A recipe is a way to make inputs whose results show certain errors (docs/verification.md). If the bound on the
+results' errors is too large, wrong results pass. Therefore this check imitates wrong kernels, with the inputs that
+verify a case. It plants an error in an operand, computes the reference from the operands with the error, and
+compares the outcome with the correct results, in the same way as a kernel's result. At least one recipe must
+detect each of these errors:
 
 - All elements of an operand are zero.
-- All elements at one index of an axis of an operand are zero, for example one row of a matrix. For each axis, the last
-  index and another index are tried.
-- One element of an operand is zero. This is tried at `_PLACES` places.
-- The elements of an operand have half of their type's binary digits, as if they were read in a narrower type.
-- A factor of a product has half of its digits at every second index in the middle of the summed dim (see `_middle`).
-  This error is planted only if the summed dim has at least `_LINES` indices, and the operands of the recipe `wide` are
-  large enough to show the error (see `_spread`).
+- All elements at one index of an axis of an operand are zero, for example one row of a matrix. For each axis, the
+  last index and a random one are tried.
+- One element of an operand is zero. This is tried for `_PLACES` elements, or for `_FEWER` in a large operand.
+- All elements of an operand keep only half of their type's binary digits, as if they were read in a narrower type.
+- A factor of a product loses these digits only at every second index of the dim that both factors share (`k` in
+  A·B), and not at the ends of this dim (see `_middle`). This error is planted only if the dim has at least
+  `_LINES` indices, and the operands of the recipe `wide` are large enough to show the error (see `_spread`).
 
 If an error changes a result but no recipe detects it, the verdict is `mistrusted`. Operations that a user adds are
-checked too. A planted error affects all results that use the operand. Errors in single results are found by the recipes
-`random` and `exact`."""
+checked too. A planted error affects all results that use the spoilt elements. The recipes `random` and `exact`
+exist to find errors in single results."""
 
 from __future__ import annotations
 
@@ -39,18 +40,20 @@ if TYPE_CHECKING:
 
 _PLACES, _FEWER = 8, 2
 _LARGE = 2**22
-"""In an operand with this many elements or more, an element is set to zero at only `_FEWER` places.
+"""The number of elements from which an operand counts as large.
 
-For each place, the reference must be computed again, which takes long for large operands."""
+In a large operand, only `_FEWER` elements instead of `_PLACES` are set to zero, one after the other, because the
+reference is computed again for each of them."""
 
 _RESULTS = 32
-"""The size to which the check usually reduces each dim that occurs in no sum; see `excerpt`."""
+"""The size to which `excerpt` usually reduces larger dims that are not summed, such as m and n of A·B."""
 
 _LINES = 8
-"""The least size of an axis along which the error of `_middle` is planted.
+"""The smallest size of an axis along which `_middle` plants an error at every second index.
 
-The operand to which the recipe `wide` gives zeros must also have this many lines (see `_spread`). With fewer, all
-nonzero terms of the recipe may be at places that `_middle` does not change."""
+The operand to which the recipe `wide` gives zeros must also have at least this many lines, such as rows of A in
+A·B (see `_spread`). If the axis is shorter or there are fewer lines, all nonzero elements of the lines may be at
+indices that `_middle` does not change."""
 
 _STREAM = 4
 """The number of the random stream that chooses where errors are planted; see `_random.stream`."""
@@ -69,8 +72,8 @@ class Spoilt(NamedTuple):
 def unseen(operation: Operation) -> list[str]:
     """Return the errors that verification would not detect, such as `operand 0 read as zeros`.
 
-    The errors are planted in the inputs of each recipe. A large operation is replaced by a smaller one with the same
-    sums but fewer results."""
+    The errors are planted in the inputs of each recipe (a way to make inputs). To save time, a large operation is
+    replaced by a smaller one, whose sums have as many terms but which has fewer results."""
     try:
         return _unseen(excerpt(operation))
     except ToolError:  # a reference that works only for the original sizes
@@ -117,8 +120,8 @@ def excerpt(operation: Operation) -> Operation:
 def errors(operation: Operation) -> Iterator[Spoilt]:
     """Yield the errors that verification must detect, for one operand after the other.
 
-    The module's docstring lists the errors. A single element to change is chosen at random. If all elements at one
-    index of an axis are changed, the index is the last one or a random one."""
+    The module's docstring lists the errors. The elements that are set to zero one by one are chosen at random. If
+    all elements at one index of an axis are changed, the index is the last one or a random one."""
     for index, operand in enumerate(operation.operands()):
         shape, element = operand.type.shape, operand.type.element
         whose = f"operand {index}"
@@ -152,10 +155,10 @@ def _without_element(values: Array, place: int) -> Array:
 
 
 def _spread(operation: Operation) -> bool:
-    """Return whether the inputs of the recipe `wide` can show the error of `_middle`.
+    """Return whether results for the inputs of the recipe `wide` can show the error that `_middle` plants.
 
-    They can if the operand that has zeros has at least `_LINES` lines. A line is all elements that differ only in their
-    indices along the axes with zeros (see `inputs.wide_places`)."""
+    They can if the operand to which `wide` gives zeros has at least `_LINES` lines, such as rows of A in A·B (see
+    `inputs.wide_places`). With fewer lines, all nonzero elements may be at indices that `_middle` does not change."""
     if not operation.has_wide:
         return False
     thinned = [
@@ -167,9 +170,10 @@ def _spread(operation: Operation) -> bool:
 
 
 def _middle(values: Array, axis: int, element: ElementType) -> Array:
-    """Return a copy in which elements at every second index in the middle of `axis` have half the digits.
+    """Return a copy in which the values at every second index of `axis` keep half of their digits.
 
-    `element` is the type of `values`. The first and the last eighth of the axis, approximately, are unchanged."""
+    `element` is the type of `values`; `halved` removes half of its binary digits. The first and the last eighth of
+    the axis, approximately, are unchanged."""
     values = values.copy()
     lines, size = values.swapaxes(0, axis), values.shape[axis]
     places = slice(size // 8 | 1, size - size // 8, 2)

@@ -56,17 +56,18 @@ def unrounded(operation: Operation, operands: Sequence[Array]) -> Array:
 def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "random") -> tuple[Array, Array]:
     """Return (reference, tolerance) in float64: a result passes if |result - reference| ≤ tolerance.
 
-    The result's type must be floating-point. `recipe` names the way in which the operands were made
+    The result's type must be floating-point. `recipe` is the way in which the operands were generated
     (docs/verification.md).
 
-    For `random`, tolerance = error + u · (|reference| + smallest normal), where u = 2**-digits of the result's type.
-    `error` is the operation's bound on the rounding errors for these operands, without the final rounding
+    For `random`, tolerance = error + u · (|reference| + smallest normal), where u = 2**-digits of the result's
+    type. `error` is the operation's bound on the rounding errors for these operands, without the final rounding
     (`Operation.error_on`). The other term covers the final rounding and underflow.
 
-    For other recipes, `error` may be much smaller than the result's last digit, and a term for the final rounding would
-    hide small errors. Therefore reference - error and reference + error are rounded to the result's type. The tolerance
-    is the distance from the reference to the farther of these two numbers. A sum that is wrong by less than the last
-    digit is then detected if it is rounded to another number of the type than the correct sum."""
+    For other recipes, `error` may be much smaller than the result's last digit, and a term for the final rounding
+    would hide small errors. Therefore reference - error and reference + error are rounded to the result's type.
+    The tolerance is the distance from the reference to the farther of these two numbers. If both are the same
+    number, only this number passes (at a tie, also the other nearest one). A sum that is wrong by less than the
+    last digit is then detected if it is rounded to another number."""
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)

@@ -1,26 +1,28 @@
 """Compute tolerances for floating-point results of a user's module.
 
 There is no error analysis of a user's program. Therefore tolerances are derived from the expected result, whose
-elements show how large the terms of the sums may have been. If the terms of a sum cancel, the sum is small, but its
-rounding errors are those of large terms. The surroundings of an element, the elements near it, are about as large as
-its terms. The tolerance of an element is therefore rtol · (magnitude of the element + magnitude of its surroundings),
-where rtol is the relative tolerance.
+elements show how large the terms of the sums may have been. If the terms of a sum cancel, the sum is small, but
+its rounding errors are those of large terms. The surroundings of an element, the elements near it, are assumed to
+be about as large as its terms. The tolerance of an element is therefore rtol · (magnitude of the element +
+magnitude of its surroundings), where rtol is the relative tolerance.
 
-The root mean square of the complete result is no measure of the surroundings, because the largest elements dominate it.
-If the result has a mask of -3.4e38, or one row that is a million times the others, nearly any value of the other
-elements would pass. Therefore there are two tolerances:
+The root mean square of the complete result is no measure of the surroundings, because the largest elements
+dominate it. If the result has a mask of -3.4e38, or one row that is a million times the others, nearly any value
+of the other elements would pass. Therefore there are two tolerances:
 
-- *tight*: the magnitude of the surroundings is four times the typical element of the same line and column (`_typical`),
-  but at most the root mean square of all elements. An element within this tolerance is right.
-- *loose*: the magnitude of the surroundings is the root mean square of all elements of the result that are small enough
-  to have been terms of this element. An element outside of this tolerance is wrong. Elements of more than 2**60 times
-  the typical magnitude, such as a mask of finfo.min, are left out. The rounding errors of such terms would be larger
-  than the typical element, even in f64.
+- *tight*: the magnitude of the surroundings is four times the typical magnitude, but at most the root mean square
+  of all elements. An element's typical magnitude is computed from the medians of its line (usually the elements
+  along the last axis) and of its column (`_typical`). An element within this tolerance is right.
+- *loose*: the magnitude of the surroundings is the root mean square of all elements, except those above 2**60
+  times the typical magnitude, such as a mask of finfo.min. A sum of typical size cannot have had terms that large:
+  their rounding errors would be larger than the typical magnitude, even in f64. An element outside of this
+  tolerance is wrong.
 
-For an element between the two tolerances, only an analysis of the program could decide, so the verdict is `mistrusted`.
-If elements have similar magnitudes, as results for random inputs have, both tolerances are equal: four times the
-typical element is then more than the root mean square. The smallest normal number is added to the magnitudes, for
-results that underflow."""
+For an element between the two tolerances, only an analysis of the program could decide, so the verdict is
+`mistrusted`. If elements have similar magnitudes, as results for random inputs have, four times the typical
+magnitude is more than the root mean square. Both tolerances then use the root mean square, and are equal. The
+smallest normal number is added to the magnitudes of the tight tolerance, for results that underflow. The loose
+tolerance is never smaller than the tight one."""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _TYPICAL = 4.0
-"""The tight tolerance takes this multiple of the typical element as the magnitude of the surroundings."""
+"""The factor of the typical magnitude (`_typical`) in the tight tolerance.
+
+The tight tolerance of an element x is rtol · (|x| + min(`_TYPICAL` · typical magnitude, root mean square of all
+elements) + smallest normal number)."""
 
 _LEAST = 16
 """The smallest number of elements of which a median is computed."""
@@ -45,7 +50,11 @@ _SQUARABLE = 1e150
 """A magnitude whose square is finite in float64; larger elements are scaled before they are squared."""
 
 _NO_TERM = 2.0**60
-"""An element above this multiple of the typical magnitude cannot have been a term of a sum."""
+"""The multiple of a typical magnitude above which elements of the expected result are ignored.
+
+An example is a mask of finfo.min. The sum of a typical element cannot have had a term that large: its rounding
+error would be larger than the element, even in f64 (2**60 times the unit roundoff 2**-53 is 128). In `_typical`
+itself, the number is the multiple of a small element."""
 
 
 def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Array, Array]:

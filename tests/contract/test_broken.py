@@ -145,8 +145,8 @@ def changes(broken: str, cls: type[Operation], signature: str) -> bool:
 def one_of_each(parameters: list[Any]) -> list[Any]:
     """Mark all test parameters as slow, except one for each operation.
 
-    The parameter that is not slow has the operation's first type. Its kind of error differs from operation to
-    operation, so that each kind has quick tests."""
+    A parameter is (kind of error, operation, type). The one that is not slow has the operation's first type. The
+    kinds of errors take turns from operation to operation, so that each kind has quick tests."""
     found, operations = [], list(OPERATIONS.values())
     for parameter in parameters:
         _, cls, signature = parameter.values

@@ -75,8 +75,8 @@ def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -
 def quick(name: str, seen: Words) -> set[Case]:
     """Return cases that together use each type, layout, tuning and option of an operation.
 
-    Properties in `seen`, such as the tunings of other operations' cases, need not be used again. Cases without a known
-    failure are preferred."""
+    A property in `seen`, such as a tuning that the chosen cases of another operation use, need not be used again.
+    For operations in `_LIKE_MATMUL`, not all types need be used. Cases without a known failure are preferred."""
     own = {choice: case for choice, case in CASES.items() if choice[0] == name}
     sure = {choice: case for choice, case in own.items() if not KNOWN.covering(case)}
     found = covering(sure, seen)

@@ -108,7 +108,7 @@ An error is (description, options and layout of the operation, correct text, wro
 
 
 def edited(name: str) -> list[tuple[str, Operation, str]]:
-    """Return (name of the error, operation, wrong body) for each of the operation's `EDITS`."""
+    """Return (description, operation, wrong MLIR body) for each error that `EDITS` has for an operation."""
     found = []
     for what, words, right, wrong in EDITS.get(name, ()):
         own = dict(words)
@@ -120,10 +120,10 @@ def edited(name: str) -> list[tuple[str, Operation, str]]:
 
 
 def chosen(name: str, every: bool) -> list[tuple[str, Operation, str]]:
-    """Return (name of the error, operation, wrong body) for errors that any operation may have.
+    """Return (description, operation, wrong MLIR body) for errors that any operation may have.
 
-    Only errors that verification detects in the numpy reference are returned. If `every` is false, only one error of
-    each kind is returned."""
+    Each error is first planted in the operands of the numpy reference. Only errors that verification detects there
+    are returned. If `every` is false, only one error of each kind is returned. `name` is the operation's name."""
     first = by_name(name)[0]
     # Plants edit operands of static sizes only.
     of_first = [o for o in by_name(name) if o.signature is first.signature and not o.dynamic_dims]

@@ -31,7 +31,7 @@ def strict(value):
 
 
 def decoded(content: bytes):
-    """Decode bytes that `canonical` made, and return the value in the form of `strict`."""
+    """Return the value that `canonical` encoded, together with its types, as `strict` returns it."""
     value, rest = _next(content)
     assert rest == b""
     return value

@@ -26,8 +26,8 @@ BLOCKS = PROTOCOLS["std"].blocks
 def taken(monkeypatch):
     """Replace `run_block`, which measures one block, by a function that measures nothing.
 
-    A trial is one measurement, which consists of blocks. Each call of the function adds the label of the block's trial
-    to the returned list."""
+    The fixture's value is a list. Each call of the function appends the label of the trial to which the block
+    belongs. A trial is one measurement, which consists of blocks."""
     labels = []
 
     def run_block(bench, toolchain, trial):

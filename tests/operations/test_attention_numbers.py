@@ -20,9 +20,9 @@ def judges(operation: Operation) -> list[Judge]:
 def with_fewer_digits(operation: Operation, operands: list[Any]) -> Iterator[tuple[str, list[Any]]]:
     """Yield (description of the error, operands); some elements of the operands are rounded.
 
-    They are rounded to half of their type's binary digits. In each pair except the last, the rounded elements are in
-    one operand, at some indices of one axis: k1 of the queries or keys, or k2 of the keys or values. In the last pair,
-    all queries and keys are rounded."""
+    They are rounded to half of their type's binary digits. Each time, elements of one operand are rounded at some
+    indices of one axis: queries along k1, keys along k1, keys along k2, or values along k2. The last time, all
+    queries and keys are rounded."""
     _, _, _, k1, k2 = operation.sizes
     element = operation.signature.operands[0]
     parts = [(0, 2, k1), (1, 2, k1), (1, 1, k2), (2, 1, k2)]
@@ -73,8 +73,9 @@ def attention(
 ) -> Any:
     """Compute attention with the errors that `exp`, `first` and `most` select.
 
-    `exp` replaces the exponential. The maximum that is subtracted from a row's scores is at least `first`. A product of
-    a query and a key becomes infinite if its magnitude is above `most`."""
+    `exp` replaces the exponential. `first` is the number with which the maximum of a row's scores begins: if all
+    scores are less, `first` is subtracted from them instead of their maximum. A product of a query and a key
+    becomes infinite if its magnitude is above `most`. The default values select no error."""
     _, m, _, _, k2 = operation.sizes
     products = operands[0] @ operands[1].swapaxes(1, 2)
     scores = operation._scale * np.where(abs(products) > most, np.copysign(np.inf, products), products)

@@ -201,9 +201,9 @@ def one_by_one(judge: Judge, step: int) -> Any:
 
 
 def scored(judge: Judge) -> Any:
-    """Return log2(e) times the attention scores, to which the mask is added first if there is one.
+    """Return log2(e) * (attention scores + mask), or log2(e) * scores if the operation has no mask.
 
-    Keys that are hidden from a causal query have the score -3e38."""
+    For a key that is hidden from a causal query, the result is -3e38."""
     operation = judge.operation
     _, m, _, _, k2 = operation.sizes
     q, k, _, *masks = (array.astype(np.float32) for array in judge.operands)

@@ -20,10 +20,10 @@ SETTINGS = [
 
 
 def attention(operation: Operation, operands: Any, seen: Any, low: Any = None) -> Any:
-    """Compute attention in f32, but look for the largest score of a row only at the keys `seen`.
+    """Compute attention, but look for the largest score of a row only at the keys `seen`.
 
-    This maximum is subtracted from all scores of the row. If `low` is given, it replaces the exponential of every
-    finite number below -10,000."""
+    This maximum is subtracted from all scores of the row, and the exponentials of the differences are computed in
+    f32. If `low` is given, it replaces the exponential of each finite difference below -10,000."""
     q, k, v, *mask = operands
     scores = operation._scale * (q @ k.swapaxes(1, 2)) + (mask[0] if mask else 0)  # type: ignore[attr-defined]
     m, k2 = scores.shape[1:]

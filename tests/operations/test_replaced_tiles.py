@@ -23,10 +23,11 @@ def repeated(terms: Any, begin: int, size: int) -> Any:
 
 
 def passed(judge: Judge, size: int) -> int:
-    """Return how many results with one replaced tile pass verification.
+    """Return how many of `PLACES` wrong results pass verification.
 
-    The replaced tile is a copy of the tile before it. It has `size` terms. `PLACES` results are tried, each with the
-    tile at another place."""
+    In each result, one tile of each row's terms is replaced by a copy of the tile before it. A tile is `size`
+    successive terms. The places of the tiles are spread over the row. If the row has too few tiles, some places
+    are tried more than once."""
     x, *vectors = judge.operands
     count, missed = x.shape[1], 0
     for i in range(PLACES):

@@ -1,4 +1,6 @@
-"""`doit store` shows, checks and cleans a store, also during a run; the real compiler made its files."""
+"""`doit store` shows, checks and cleans a store, also during a run.
+
+The stores of these tests contain what the real compiler and runtime produced."""
 
 from __future__ import annotations
 

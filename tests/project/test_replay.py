@@ -27,9 +27,10 @@ PYTHON = "lib/python3.9/site-packages"
 
 
 class Idle:
-    """A project in which a certain command line finds nothing to do.
+    """A project, and a command line that finds nothing to do in it.
 
-    After a call of `settle`, this command line prints its stored output again, which is then the text `TOLD`."""
+    The method `settle` replaces the stored output of this command line by the text `TOLD`. The method `told` runs
+    the command line, and returns whether it prints `TOLD`, which means that it replays the stored output."""
 
     def __init__(self, project: Project, *words: str) -> None:
         self.project, self.words = project, words
@@ -40,7 +41,7 @@ class Idle:
         return TOLD in outcome.out
 
     def settle(self) -> None:
-        """Run the command line until it replays its stored output, which this method replaces by `TOLD`."""
+        """Make `TOLD` the stored output after each run of the command line, until a run prints `TOLD`."""
         for _ in range(6):
             if self.told():
                 return
@@ -106,7 +107,7 @@ def _before(tools: Path) -> None:
 
 
 def _newer(lib: Path) -> None:
-    """In the folder `lib`, add a link from `python3.10` to `python3.9`: two paths then lead to the tools."""
+    """Add to `lib` a link `python3.10` to its folder `python3.9`, so that the tools have two paths."""
     (lib / "python3.10").symlink_to("python3.9")
 
 

@@ -15,14 +15,14 @@ from pathlib import Path
 
 SERVER = Path(__file__).with_name("doit_server.py")
 OWN = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-"""The environment of this worker's server. It is that of the pytest worker before any test changes it."""
+"""The server's environment, copied from the pytest worker before any test changes variables."""
 READ_LATE = ("DISPATCHFLOW_", "PYTEST_")
 
 
 class Forked:
-    """A `doit` process that was forked from the server.
+    """A `doit` process that was forked from the server (the script `doit_server.py`).
 
-    It has the members of `subprocess.Popen` that `tools.finished` uses."""
+    The class has those members of `subprocess.Popen` that `tools.finished` uses."""
 
     def __init__(self, out: int, err: int, answer: int) -> None:
         self._streams, self._answer = {out: b"", err: b"", answer: b""}, answer
@@ -66,9 +66,9 @@ def _text(said: bytes) -> str:
 def forked(words: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> Forked | None:
     """Start `doit WORDS` as a fork of this worker's server; return None if a fork is not possible.
 
-    The server has already imported `doit`. A fork is possible if `variables`, the environment for the command, differs
-    from the server's environment only in variables of dispatchflow and of pytest. The server may already have read any
-    other variable."""
+    A fork is possible if `variables`, the environment for the command, equals the server's environment, except for
+    variables of dispatchflow and of pytest. If another variable differs, its new value might have no effect in a
+    fork: the server may have read the old value when it imported `doit`."""
     changed = {name for name in OWN.keys() | variables.keys() if OWN.get(name) != variables.get(name)}
     if not all(name.startswith(READ_LATE) for name in changed):
         return None

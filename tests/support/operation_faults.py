@@ -71,9 +71,10 @@ def unfused(operation: Operation, operands: list[Any]) -> Any:
 
 
 def along_the_other_axis(operation: Operation, operands: list[Any]) -> Any:
-    """Return the operation's sums plus its epilogue's bias or scale, which is added along the wrong axis.
+    """Return a wrong result: the sums plus the bias or scale of the epilogue, added along the wrong axis.
 
-    Even a scale, by which a correct epilogue multiplies, is added. If the epilogue has neither, None is returned."""
+    A correct epilogue would multiply by a scale, and would apply the function of, for example, `bias+relu`. If the
+    epilogue has neither a bias nor a scale, None is returned."""
     if operation.epilogue == "residual" or not operation.parameters():
         return None
     total, axis = unfused(operation, operands), operation.channel_axis

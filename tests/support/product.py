@@ -21,7 +21,7 @@ RIGHT_ON_LAVAPIPE = ("f32", "i32", "i64")
 
 docs/targets.md lists the exceptions."""
 SHAPES = ((40, 24, 56), (1, 24, 40))
-"""Two shapes for most operations: in one, no size is a multiple of a tile size; one has a dim of 1.
+"""Two shapes for most operations: no size is a multiple of 16, and the second shape has a dim of 1.
 
 If an operation has more dims than a shape has sizes, the sizes are repeated from the first one."""
 SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
@@ -69,8 +69,9 @@ def operation_of(
 def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
     """Yield tuples of option values, one value for each option: first the tuple of all defaults.
 
-    In each later tuple, exactly one option differs from its default. Each value of each option is in one of the tuples.
-    But if an option's values are a range of numbers, only the second number is used."""
+    Each later tuple has exactly one value that is not a default. Each such value is in one of the tuples, with one
+    exception: if an option takes a range of numbers, such as `range(1, 17)`, only the second number, here 2, is
+    tried."""
     yield (defaults := tuple(option.default for option in cls.options.values()))
     for i, option in enumerate(cls.options.values()):
         for value in option.values[1:2] if isinstance(option.values, range) else option.values[1:]:
@@ -83,9 +84,9 @@ def everything(
     """Yield (choices, case) for the combinations of operations, types, layouts, options and tunings.
 
     The choices are the operation, type, layout, option values, tuning, target and shape of the case. With default
-    option values, all layouts are combined with all tunings. If an option differs from its default, the layout and the
-    tuning are the default ones. But for an operation's first type, there are also cases in which an option and either
-    the layout or the tuning differ from their defaults.
+    option values, all layouts are combined with all tunings. If an option differs from its default, the layout and
+    the tuning usually have their defaults; but with the operation's first type, one of these two may differ as
+    well.
 
     Args:
         targets: the targets of the cases.

@@ -1,4 +1,6 @@
-"""Make `Program` objects from lists of exports, and profiles that a runtime would record of them."""
+"""Build `Program` objects without a compiler, and profiles of their execution without a runtime.
+
+Both are built from lists of exports, the functions that a program launches."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ ins({lhs}, %b : tensor<{rows}x32xf32>, tensor<32x32xf32>) outs(%f{n} : tensor<{r
 def three_products(rows):
     """Return a module of three matrix products; the first two request the same tile configuration.
 
-    The left operand of the second product has `rows` rows, and those of the others have 32."""
+    The left operand of the second product has `rows` rows. The left operands of the first and the third have 32."""
     asks, types = ", compilation_info = #compilation", f"tensor<32x32xf32>, tensor<{rows}x32xf32>, tensor<32x32xf32>"
     body = (
         PRODUCT.format(n=0, lhs="%a", rows=32, asks=asks)

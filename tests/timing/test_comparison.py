@@ -30,7 +30,7 @@ def drifting(lot: random.Random) -> Iterator[float]:
 def bursts(lot: random.Random) -> Iterator[float]:
     """Yield a factor for the time of each block (benchmark process) while another process comes and goes.
 
-    The other process slows the blocks during which it runs by 2 to 20 %."""
+    Blocks during which the other process runs take 2 to 20 % longer."""
     here = False
     while True:
         here = lot.random() < (0.7 if here else 0.08)

@@ -110,9 +110,10 @@ func.func @main(%x: tensor<4x8xf64>) -> tensor<4x8xf64> {
 COMPILED_FOR_CPU = """\
 select ingredients ->> '$.flags' from record
 where stage = 'compile' and ingredients ->> '$.flags' like '%backends=llvm-cpu%' """
-"""An SQL query for the flags with which modules were compiled for the CPU to compute expected results.
+"""An SQL query for the compiler flags of all modules that were compiled for the CPU.
 
-The test of a function of f64 finds two such modules: the complete one, and one that contains only its single site."""
+The test that uses the query runs a function of f64 on Vulkan. Two modules are compiled for the CPU there, to
+compute expected results: the user's module, and one that contains only its single site (the launch of a dispatch)."""
 
 VULKAN = {
     "matmul": ({"shape": "33x65x40", "layout": "tt,tn,nt,nn", "accumulate": "no,yes"}, 8),

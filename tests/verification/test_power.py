@@ -1,6 +1,6 @@
-"""The function `power.unseen` lists exactly the errors that none of an operation's inputs reveals.
+"""The function `power.unseen` lists exactly the errors that no recipe of an operation reveals.
 
-These are the inputs of all of the operation's recipes; a recipe is a way to make inputs."""
+A recipe is a way to make inputs. Errors that change no result are not listed."""
 
 from __future__ import annotations
 

@@ -62,11 +62,12 @@ RESULTS |= {name: values * scale for name, (values, scale) in SCALED.items()}
 
 
 def usual_places(name, expected):
-    """Return the indices of 100 random elements of `expected` that are at or above the median magnitude.
+    """Return the indices of 100 random elements of `expected` whose magnitude is at least the median.
 
-    The results in `SCALED` are products of random values and scales, such as a scale for each row. There, each element
-    is first divided by its scale, and the median is that of all elements. In other results, an element is compared with
-    the median of its own row (along the last axis). Zeros, and elements that are equal to the minimum, are not counted.
+    The median is that of the element's row (along the last axis). But the results in `SCALED` are random values
+    times scales, such as a scale for each row: their elements are divided by their scales and compared with the
+    median of the complete array. Zeros, and elements that have the lowest value in `expected`, such as masked
+    ones, are never chosen, and do not count for the median.
     """
     _, scale = SCALED.get(name, (expected, 1.0))
     counted = np.where((expected == 0) | (expected == expected.min()), np.nan, abs(expected / scale))

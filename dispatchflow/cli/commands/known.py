@@ -1,4 +1,7 @@
-"""`doit known` lists the known (expected) failures, and how the cases that each one covers ended."""
+"""`doit known` lists the known (expected) failures, and counts the outcomes of their cases.
+
+A case fails as known, fails otherwise, passes or was not tried. With `write=FILE`, the command writes entries for
+new failures instead."""
 
 from __future__ import annotations
 

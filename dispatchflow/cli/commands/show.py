@@ -46,8 +46,11 @@ class ShowCommand(QueryCommand):
 def _destination(written: str) -> Path:
     """Return the path that the variable `out=` names: a file that ends in `.npy`, or a folder.
 
-    A path that does not exist yet becomes a folder if it ends in a slash or has no file extension. Otherwise, as with
-    `y.txt`, it is refused, because it was probably meant as a file."""
+    A path without the ending `.npy` is a folder if such a folder exists. If nothing exists there, the path becomes a
+    folder if it ends in a slash or has no file extension.
+
+    Raises:
+        SpecError: the path is something else, such as `y.txt`."""
     out = Path(written)
     is_new_folder = not out.exists() and (not out.suffix or written.endswith("/"))
     if out.suffix == _NPY or out.is_dir() or is_new_folder:
