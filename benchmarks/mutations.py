@@ -9,11 +9,11 @@ The table has one line per operation and type. Its columns are:
 
 - one result: one element of the result is multiplied by 1 + size or 1 - size. The cell is a size: all errors of this
   or a larger size are detected. An integer is changed by 1, and the cell is 1 if all errors are detected.
-- one term: one element of an operand is multiplied by 1 + size or 1 - size, which changes several results. For half
-  of the errors, all changed results are compared; for the other half, only one of them. An error is given as
+- one term: one element of an operand is multiplied by 1 + size or 1 - size, which changes one or more results. For
+  half of the errors, all changed results are compared; for the other half, only one of them. An error is given as
   |change| / Σ|terms|: the change of a compared result, divided by the sum of the magnitudes of the terms of this
-  result. If several results are compared, the largest of these quotients counts. All errors larger than the number
-  in the cell are detected. The errors of the next two columns count too.
+  result. If several results are compared, the largest quotient is taken. All errors with a larger quotient than the
+  number in the cell are detected, including the errors of the next two columns.
 - lost or doubled, in one: one element of an operand is multiplied by 0 or 2, and only one of the changed results is
   compared. The cell is the percentage of these errors that are detected.
 - in all: the same, but all changed results are compared.
@@ -253,11 +253,11 @@ def _percent(planted: Sequence[Planted]) -> str:
 
 
 def _digits(subject: Subject, index: int, starts: Sequence[int]) -> str:
-    """Find the largest number of binary digits to which rounding an operand is always detected.
+    """Round operand `index` to fewer and fewer binary digits until the rounding is always detected.
 
-    A rounding is always detected if it is detected in every group of 16 neighboring results; `starts` has the first
-    index of each group. `24→22` means that the type has 24 binary digits, and that rounding to 22 is always detected
-    but rounding to 23 is not. `24→none` means that no rounding is always detected. An integer operand gives `–`."""
+    The result `24→22` means: the type has 24 binary digits, rounding to 22 is always detected, and rounding to 23 is
+    not. It is `24→none` if no rounding is always detected, and `–` for an integer operand. Always means in every
+    group of 16 neighboring results; `starts` has the first index of each group."""
     element = subject.operation.operands()[index].type.element
     if not element.is_float:
         return "–"

@@ -1,8 +1,8 @@
 """Write a ninja build with the same files and commands as a project's cases, with nothing left to do.
 
-The nodes of the build are the files of the cases, and the tools. Rules that start a tool of IREE have dispatchflow's
-command line, because ninja compares command lines where dispatchflow compares keys. The other rules have
-placeholders.
+The nodes of the build are the files of the cases, and the tools. A rule that starts a tool of IREE has the command
+line with which dispatchflow starts this tool (for all cases, the line for 512x512xf32 operands), because ninja
+compares command lines where dispatchflow compares keys. The other rules have placeholder commands.
 
 The log of a ninja build has a hash of each command line. To get these hashes, ninja first executes a small build
 that has the same command lines, with the program `true` in place of each tool. The hashes in the small build's log

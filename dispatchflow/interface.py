@@ -33,7 +33,7 @@ _COMMAND = "from dispatchflow.cli.main import command; command()"
 _WRITES = "doit profile writes build/results/, and doit sites writes build/sites/."
 _OURS = "Name build/results, build/sites, or a file in them."
 _PATIENCE_S = 10.0
-"""If the command does not end within this many seconds after Ctrl-C, `run` sends it SIGINT."""
+"""Seconds after Ctrl-C until `run` sends SIGINT to a command that still runs, in case no terminal did."""
 
 
 def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:

@@ -64,12 +64,11 @@ def key_of(kind: str, ingredients: Mapping[str, Ingredient]) -> Key:
 
 
 _STAND_INS = 30
-"""`Form` uses a template for at most this number of strings.
+"""The largest number of gaps in a template of `Form`.
 
 `Form` computes many keys that differ only in some strings. Its template is the text that is hashed, with a gap for
-each of these strings. For more strings, `Form` calls `key_of`, which is slower. To find the gaps, `Form` encodes
-the text once with a different control character in place of each string. The control characters 1 to 31 of ASCII
-are available."""
+each of these strings. To find the gaps, `Form` encodes the text once with a different control character (1 to 31 of
+ASCII) in place of each string. For more strings than the limit, `Form` calls `key_of`, which is slower."""
 
 
 class Form:

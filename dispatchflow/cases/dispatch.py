@@ -45,10 +45,10 @@ class Dispatch:
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
-        """Return a copy whose attribute `asks` has the lowering configurations that a user's module contains.
+        """Return a copy in which `asks` lists the lowering configurations of the user's module.
 
-        `emitted` is the stored outcome of the stage `emit`, which found the configurations. A dispatch of an operation
-        is returned unchanged."""
+        The stage `emit` found them when it printed the module; `emitted` is the stored outcome of that stage. A
+        dispatch of an operation is returned unchanged."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
 
     @property

@@ -43,7 +43,7 @@ _SIZES = re.compile(r"(?:tensor<)?((?:(?:\d+|\?)x)*)[^!\d?].*")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that a spec names. Files with equal content, `member` and `type` are equal at any path."""
+    """A file that a spec names. Two files are equal (`==`) if all fields except `path` are equal."""
 
     path: str = field(compare=False)
     digest: Digest
@@ -178,7 +178,7 @@ class Module(Workload):
         return f"the reference, {self.name} on {self.against.name}"
 
     def compiled_with(self, flags: Flags) -> Module:
-        """Return a copy whose field `meaning` is selected from `flags`, the case's compiler flags."""
+        """Return a copy whose `meaning` has those `flags` that change results or how the file is read."""
         meaning = of_meaning(flags)
         return replace(self, meaning=meaning) if meaning else self
 
@@ -283,7 +283,7 @@ def element_of(spelling: str) -> str:
 
 
 def output_names(results: Sequence[str], stem: str = "output") -> tuple[str, ...]:
-    """Return each result's file name. A scalar has one too: IREE's tool prints only six of its digits."""
+    """Return each result's file name. Scalars have files too, because IREE's tool prints only six digits."""
     return tuple(f"{stem}_{i}.bin" for i in range(len(results)))
 
 

@@ -72,12 +72,12 @@ def command() -> None:
 
 
 def _only_loads(words: Sequence[str]) -> bool:
-    """Return whether doit's only work for this command line would be to load ./dodo.py.
+    """Return whether loading ./dodo.py is enough to execute this command line, without stock doit.
 
-    The file then does the rest: its call of `main` executes the command line and ends the process. The result is
-    false if the command line has an option or one of doit's own commands (`_STOCK`), if doit has a configuration, or
-    if dodo.py contains the text `doit` or cannot be read. `help list` and `help run` do not count as doit's own
-    commands."""
+    The file's call of `main` executes the command line and ends the process. The result is false if the command line
+    has an option or a word of `_STOCK`, if doit has a configuration, or if dodo.py contains the text `doit` or cannot
+    be read. In `help help`, `help list` and `help run`, the word `help` is allowed: `dispatchflow` then shows its own
+    help, although the command `doit` shows stock doit's."""
     ours = len(words) == 2 and words[0] == "help" and words[1] in _BOTH
     if any(word.startswith("-") or (word in _STOCK and not ours) for word in words) or Path("doit.cfg").exists():
         return False

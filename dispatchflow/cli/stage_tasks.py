@@ -135,11 +135,11 @@ class StageTasks:
             ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:
-        """Return the targets and devices for which the measured cases need ceilings.
+        """Return (target, device, kinds) for each group of measured cases that share ceilings.
 
-        A ceiling is the highest compute or memory rate of a device. The result has (target, device, kinds) for each
-        target and number of threads, because each has its own ceilings. `kinds` names the kernels that measure the
-        ceilings."""
+        A ceiling is the highest compute or memory rate of a device. The cases of a group have the same target and
+        number of threads; all targets of this CPU count as one, because they share their ceilings. `kinds` has the
+        kinds of calibration kernels that the group needs, such as `f32` and `memory`."""
         places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
         ceilings = self.workspace.ceilings
         for case, trial in self.trials.items():

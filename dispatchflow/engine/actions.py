@@ -113,7 +113,7 @@ _EMIT = Form("emit", lambda module: {"module": module})
 
 
 def emit(case: Case, syntax: Release) -> Action:
-    """Return the action that emits an operation's module. Its key is computed from the module's text."""
+    """Generate an operation's module, and return the action that emits it, keyed by the module's text."""
     return _action(_EMIT, digest_of(case.dispatch.module(syntax).encode()))
 
 

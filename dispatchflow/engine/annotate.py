@@ -39,11 +39,11 @@ class Annotation:
 
     function: Annotated
     same_code: bool | None
-    """Whether the sampled code and the case's own code have the same instructions for the kernel.
+    """Whether the kernel has the same instructions in the case's own code as in the sampled second build.
 
     None if they could not be compared."""
     why: str
-    """A text that explains `same_code`: the number of the kernel's instructions (`120 instructions`).
+    """The number of instructions that were compared (`120 instructions`).
 
     If `same_code` is None, the text is the reason why nothing was compared."""
 

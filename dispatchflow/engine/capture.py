@@ -36,7 +36,7 @@ LIMIT_BYTES = 2**30
 class _Failed(Exception):
     """Raised if the operands and results of sites cannot be captured, or if a tool fails.
 
-    `result` is the result of the action that captures them, which has failed."""
+    `result` is what the action then returns: (False, reason, outputs, facts)."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(result[1])

@@ -199,9 +199,9 @@ class DataResolver:
     def flags_like(self, target: Target, given: flags.Flags) -> tuple[str, ...]:
         """Return the flags with which a module is compiled for `target` to compute expected results.
 
-        They are the flags of `target`, and the flags in `given` that the compile for `target` must have too: those that
-        change results, and `--compile-from=flow`. A flag in `given` replaces the flag of `target` that has the same
-        name."""
+        They are the flags of `target`, and these two if `given` (the flags of the case) has them:
+        `--compile-from=flow`, and `--iree-input-demote-f64-to-f32`, which changes results and replaces the flag of
+        the same name in `target`."""
         own = target.resolved_flags(self._host, syntax_of(self._toolchain.version))
         return flags.behind(own, flags.of_meaning(given))
 
@@ -232,7 +232,7 @@ class DataResolver:
     def _reference_compile(self, program: Module) -> Action | None:
         """Return the action that compiles a module for the target that computes its expected results.
 
-        Returns None if no target computes them, or if the compiler has not printed the module successfully."""
+        Returns None if there is no such target, or if the stage `emit`, which parses the file, has not succeeded."""
         printed = self.printed(program)
         if program.against is None or printed is None:
             return None

@@ -28,8 +28,7 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
     `provenance.of_case` stores this form of the program. The outputs of the record:
 
     - `0.mlir`, `1.mlir`, …: the modules.
-    - `0.plain.mlir`, …: if a tuning added lowering configurations to a module, a copy of the module without these
-      configurations.
+    - `0.plain.mlir`, …: if a module has lowering configurations, a copy of the module without them.
     - `extracted`: a `models.extraction.Extracted` as JSON.
 
     Raises:
@@ -56,7 +55,7 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
 
 
 def plain(module: int) -> str:
-    """Return the name of the output with a module's copy for any backend: 3 -> `3.plain.mlir`.
+    """Return the name of the output with a module's backend-independent copy: 3 -> `3.plain.mlir`.
 
     The copy has no lowering configurations, because each of them suits only one backend. The output exists only if
     the extracted module, `3.mlir`, has such configurations. They come from a tuning, or from the user's module."""

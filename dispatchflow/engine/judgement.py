@@ -20,9 +20,8 @@ def doubted(found: Difference, why: str, first: Result, second: Result) -> Resul
     """Return the result of a verification whose two calls gave different results.
 
     The verification fails if one of the calls gave wrong results. It also fails if `found.steady` is true: the
-    results then differ only if new memory is filled with 0xCD, which shows that they depend on memory that was never
-    written. Otherwise the verification passes. Its verdict is `mistrusted`, or `not compared` if nothing was
-    compared.
+    results then depend on memory that was never written (they changed only when new memory was filled with 0xCD).
+    Otherwise the verification passes. Its verdict is `mistrusted`, or `not compared` if nothing was compared.
 
     Args:
         found: the difference between the results of the two calls.

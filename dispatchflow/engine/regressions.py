@@ -31,12 +31,12 @@ class Regressions:
     def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
         """Return the state of a failed case, marked as a regression or as a known failure.
 
-        `chain` is the state of the case, and `failed` is the state of its failed stage. `entry` is the entry in a list
-        of known failures that describes the failure, or None.
+        `chain` is the state of the case, and `failed` is the state of its failed stage. `entry` is the entry in a
+        list of known failures that describes the failure, or None.
 
-        The failure is a regression if the stage has passed with another toolchain. If there is an entry, only
-        toolchains in its range of releases count (docs/known-failures.md). A failure that is not a regression is marked
-        with the entry. Without an entry, it stays unmarked."""
+        The failure is a regression if the stage, compile or verify, has passed with another toolchain or runtime. If
+        there is an entry, only a pass within its range of releases counts: with the range `>=3.11`, a pass with 3.10
+        is no regression. A failure that is not a regression is marked with the entry, if any."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:
@@ -63,8 +63,8 @@ class Regressions:
         """Yield a version for each recorded verification that passed for the code in `ingredients`.
 
         `ingredients` are the parts of the verification's key without the runtime; verifications by all known runtimes
-        count. The function yields `version`, the version of the toolchain that compiled the code,
-        each time. If `version` is None, it yields the version of the runtime that verified the code."""
+        count. If `version` (of the toolchain that compiled the code) is given, it is yielded once per verification.
+        If it is None, the version of the runtime that verified the code is yielded, or `another runtime`."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:

@@ -130,7 +130,7 @@ class Resolver:
         return found
 
     def call_code(self, case: Case) -> Digest:
-        """Return a digest that identifies the code of a case that a library computes (`providers.code`)."""
+        """Return the digest of all code that runs when a library, such as numpy, computes `case`."""
         program = case.library_program
         assert case.library is not None and program is not None
         return providers.code(program.digest, case.library, self.installed(case))

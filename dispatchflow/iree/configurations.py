@@ -53,9 +53,9 @@ class AppliedExecutable:
     translation: str = ""
     """The `translation_info` without the pipeline: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`."""
     inner: tuple[str, ...] = ()
-    """Configurations, inside another attribute of an op, for the ops into which this op is decomposed.
+    """The configurations of the ops into which an op is decomposed.
 
-    For example, an attention op carries the configurations of the two matrix products in it."""
+    For example, the `decomposition_config` of an attention op has the configurations of its two matrix products."""
 
     @property
     def text(self) -> str:
@@ -134,12 +134,12 @@ def _requests(text: str) -> Iterator[str]:
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
     """Return the first configuration in `wanted` that was not applied. Returns None if all were applied.
 
-    `wanted` is a result of `requested_by`: the configurations that the operations of a module request. A
-    configuration may have been applied to some, but not to all of the operations that request it:
-    - If each dispatch of the module has a configuration from `wanted`, the compiler is assumed to have removed the
-      other operations. The configuration then counts as applied.
-    - If some dispatch has no configuration from `wanted`, the configuration counts as not applied. The returned
-      text then also says how many operations request it, and how many got it."""
+    `wanted` is a result of `requested_by`: the configurations that the operations of a module request. If only some
+    of the operations that request a configuration got it, the dispatches of the module decide:
+    - If each dispatch has a configuration from `wanted`, the configuration counts as applied. The compiler is assumed
+      to have removed the operations that did not get it.
+    - If some dispatch has no configuration from `wanted`, the configuration counts as not applied. The returned text
+      then also says how many operations request it, and how many got it."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))
@@ -152,7 +152,7 @@ def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
 
 
 def _applied_requests(executable: AppliedExecutable) -> list[str]:
-    """Return the configurations applied to an executable, in each form in which a module may request them."""
+    """Return all requests, as `requested_by` spells them, that an executable's configurations satisfy."""
     translation = f"{executable.pipeline} {executable.translation}".strip()
     each = [config for _, config in executable.configurations]
     return [translation, *each, *executable.inner, *(f"{translation}{AND}{config}" for config in each)]

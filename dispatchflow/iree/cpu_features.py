@@ -97,9 +97,9 @@ def parse(text: str) -> PrintedCpu | None:
 def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCpu | None:
     """Return the CPU to pass to the compiler on this machine, or None if no CPU in `LEVELS` fits.
 
-    `host` is the CPU that the compiler detected. If the machine hides none of the features that this CPU's name
-    implies, the result has the same name. Otherwise the result has the first name in `LEVELS` whose features the
-    machine has. `implied` is a function that returns the features that a CPU's name implies."""
+    `host` is the CPU that the compiler detected. A virtual machine may hide features that its name implies. If
+    compiled code needs none of the hidden ones, the result has the same name. Otherwise it has the first name in
+    `LEVELS` whose features the machine has. `implied(name)` returns the features that a CPU's name implies."""
     # A flag such as `-avx512f` would not remove a feature that the name implies. IREE uses the feature anyway: 3.13
     # chooses tiles of 512 bits, and then the compile fails or the code dies by SIGILL.
     if not host.hidden:

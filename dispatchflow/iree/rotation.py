@@ -126,10 +126,10 @@ ops must define `%step` as 1, and `%count` as the number of copies."""
 
 
 def module(found: Rotation) -> str:
-    """Return the MLIR module that calls the measured function with the next copy of each cold operand.
+    """Return the text of an MLIR module that calls the measured function with cold operands.
 
-    A cold operand is one that must not be in a cache. The module's public function has the same name as the measured
-    function."""
+    A cold operand is one that must not be in a cache: each call uses the next of its `found.count` copies, and the
+    first after the last. The module's public function has the same name as the measured function."""
     text = "".join(
         f"    %buffer{i} = hal.buffer_view.buffer<%arg{i} : {_VIEW}> : !hal.buffer\n"
         + next_copy(i, operand, f"%buffer{i}")

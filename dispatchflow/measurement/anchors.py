@@ -247,9 +247,9 @@ class Moment:
 
     @property
     def _own(self) -> float:
-        """The larger of two deviations of log(case's time) from the value that the anchor kernels predict.
+        """The larger of the usual deviation, `case_sd`, and the deviation in this run, `case_unusual`.
 
-        The two are the usual deviation, `case_sd`, and the deviation in this run, `case_unusual`."""
+        Both are deviations of log(case's time) from the anchor kernels' prediction; the sign is ignored."""
         return max(self.case_sd, abs(self.case_unusual))
 
     def _between(self, *parts: tuple[float, float]) -> float:

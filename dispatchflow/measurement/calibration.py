@@ -105,10 +105,10 @@ def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
 
 
 def compute_kind(signature: Signature | None, processor: Processor) -> str | None:
-    """Return the kind of calibration kernel, `f32` or `f64`, whose rate limits arithmetic on given types.
+    """Return the kind of calibration kernel, `f32` or `f64`, that measures the ceiling for given types.
 
-    Returns None if no kernel's rate limits it: if `signature` is None, if the accumulator is an integer, or if an
-    operand type is in `processor.faster`."""
+    A ceiling is the highest possible rate. The result is None if `signature` is None, if its accumulator is an
+    integer, or if an operand type is in `processor.faster`: its products may be faster than the kernels."""
     if signature is None or not signature.accumulator.is_float or processor.faster.intersection(signature.operands):
         return None
     return "f64" if signature.accumulator is ElementType.F64 else "f32"

@@ -42,10 +42,9 @@ _INCOMPLETE = 20
 """The number of attempts to profile a block if the runtime loses events of the profile."""
 _FLUSH_MS = 1
 _LOADS = 5
-"""The number of times that a recording is replayed.
+"""The number of times that a recording of a module's load, and of one call, is replayed.
 
-The recording contains the loading of a module, and one call. The replays show how long the dispatches of the
-loading take."""
+While a module is loaded, its initializers may launch dispatches. The replays show how long these dispatches take."""
 
 
 _Read = TypeVar("_Read")

@@ -96,9 +96,9 @@ class Trial:
     began: dict[str, Any] = field(default_factory=dict)
     """The conditions of the machine when the measurement began."""
     rounds: str | None = None
-    """The name of the group of cases that share rounds with this case. None until the case has a group.
+    """The name of the group of cases that are measured with this one. None until the case has a group.
 
-    The name is `RUN/NUMBER`: the name of the run and the number of the group."""
+    A round measures one block of each case in a group. The name is `RUN/NUMBER`: the run's name and a number."""
     claimed: bool = False
     """Whether this run holds the lock on the measurement, so that other runs wait."""
     awaited: bool = False

@@ -240,9 +240,8 @@ def _top(operation):
 def _places(module):
     """Return a dict from each top-level operation to the launcher of the dispatches in it.
 
-    A launcher is written as a pair: `("main", False)` is the function `main`. `("weights", True)` is an
-    initializer that stores the global `weights`; if it stores several, the text lists them. True means that it
-    runs when the module is loaded.
+    A launcher is written as a pair. `("main", False)` is the function `main`. `("a, b", True)` is the initializer
+    that stores the globals `a` and `b`; True means that it runs when the module is loaded.
 
     Usually the top-level operation that contains dispatches is itself their launcher. There is one exception: a
     function that only records a command buffer. An initializer calls this function, and stores the buffer in a

@@ -63,7 +63,7 @@ class Value(msgspec.Struct, frozen=True):
     """A captured operand or result of a dispatch."""
 
     type: str
-    """The type with the sizes at run time, such as `4x8xf32`; for a scalar, such as `index` or `i32`."""
+    """The type, with the sizes at run time: `4x8xf32` for a tensor, `index` or `i32` for a scalar."""
     content: bytes | None = None
     """The bytes of a scalar, little-endian; None for a tensor, whose bytes are in a file."""
     undefined: bool = False
@@ -79,11 +79,11 @@ class Sweep(msgspec.Struct, frozen=True):
     module: int
     """The index of the module in `Extracted.modules`."""
     name: str
-    """The beginning of the names of the sweep's files: `s01` in `s01.mlir`."""
+    """The beginning of the names of the module's files: for site 1, `s01` in `s01.mlir` and `s01.in0.bin`."""
     inputs: tuple[str, ...] | None
     """The value of `inputs` in the table; None if the inputs are not known. The reason is then in `why`."""
     expected: tuple[str, ...] = ()
-    """The value of `expected` in the table. It is empty if the results are not compared."""
+    """The value of `expected` in the `[[sweep]]` table; empty if the results are not compared."""
     files: tuple[tuple[str, str], ...] = ()
     """The files beside the module: for each, its name and the name of the captured value in it.
 

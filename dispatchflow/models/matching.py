@@ -18,7 +18,7 @@ from dispatchflow.iree.profile_events import Launch, Profile
 from dispatchflow.models.site import Program, Site
 
 Group = tuple[int, ...]
-"""The ascending numbers of the sites to which one execution of a dispatch may belong; usually one."""
+"""The numbers of the sites that may have launched a dispatch, ascending: usually one, as in `(3,)`."""
 
 
 def name_of(group: Group) -> str:

@@ -98,9 +98,9 @@ def _located(graph: DefUse, dispatches: Sequence[Dispatch]) -> list[set[int]]:
     """Return the numbers of each dispatch's source operations, from the tags of the operations inside it.
 
     A tag is a location `df.op.N`, where N is the number of a source operation. The tags of computing operations
-    count. The tags of loads, stores and fills do not. An operation that only moves data may have a wrong tag,
-    because the compiler's passes may give it the location of a neighbor. The tag N of such an operation counts
-    only under two conditions:
+    count. The tags of loads, stores and fills do not. Other operations that only move data, such as transpositions,
+    may have wrong tags, because the compiler's passes may give them the location of a nearby operation. Their tag N
+    counts only under two conditions:
     - Source operation N only moves data, too.
     - No computing operation of any dispatch has the tag N."""
     computed = [_origins(graph, dispatch, computing=True) for dispatch in dispatches]
@@ -137,14 +137,14 @@ def _is_users(kind: str) -> bool:
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
     """Find the source operations of each dispatch for which `located` has none.
 
-    The result is a dict from the index of each such dispatch to the numbers of its source operations. The
-    candidates are the source operations that lie, in the data flow, between the operations of the preceding
-    dispatches and those of the following dispatches (the nearest ones that have source operations in `located`). A
-    source operation that is in `located` for any dispatch is no candidate. If some candidates only move data, the
-    other candidates are dropped, because a dispatch without tags of computing operations usually only moves data.
+    The result is a dict from the index of each such dispatch to the numbers of its source operations. A dispatch's
+    neighbors are the nearest dispatches before and after it in the data flow for which `located` has source
+    operations. The candidates are the source operations that lie between those of the preceding neighbors and those
+    of the following ones, and that `located` has for no dispatch. If some candidates only move data, the candidates
+    that compute are dropped: the dispatch has no tag of a computing operation, and thus usually moves data.
 
-    If a dispatch has no candidates, it gets source operations of these neighbors: those that have a tag in this
-    dispatch too. Here all tags count, also those that `_located` ignores, such as the tags of loads and stores."""
+    A dispatch without candidates gets those source operations of its neighbors whose tags occur inside the dispatch.
+    Here all tags count, also those that `_located` ignores, such as the tags of loads and stores."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)

@@ -12,13 +12,12 @@ Evidence = Literal["location", "data flow", "launch"]
 
 - `location`: an operation inside the site's dispatch has the location of the source operation.
 - `data flow`: the locations inside the dispatch do not suffice as evidence, because loads, stores and moves of data
-  may have the location of a neighbor. In the def-use graph, the source operation lies between the operations of the
-  preceding dispatches and those of the following dispatches. If there is no such operation, the site shares a
-  source operation with one of these neighbors: the neighbor computes the operation, and the operation's location
-  also occurs inside the site's dispatch. For example, a copy into a padded tensor has the location of the
-  convolution that reads the tensor.
-- `launch`: the compiler added the dispatch after it had formed all others. The operation that launches the
-  dispatch has the location of the source operation."""
+  may have the location of another operation. In the def-use graph, the source operation lies between the operations
+  of the preceding dispatches and those of the following dispatches. If no operation lies there, the source operation
+  is one that a preceding or following dispatch computes and whose location also occurs inside the site's dispatch.
+  For example, a copy into a padded tensor has the location of the convolution that reads the tensor.
+- `launch`: the compiler added the dispatch after it had formed all others. The operation that launches the dispatch
+  has the location of the source operation."""
 
 
 class SourceOperation(msgspec.Struct, frozen=True):

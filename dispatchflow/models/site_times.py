@@ -39,7 +39,7 @@ class Calls(NamedTuple):
     total_ns: int
     """The wall time of all measured calls together."""
     steady: bool
-    """Whether all calls submitted the same operations. If not, the warm-up calls count as measured too."""
+    """Whether all calls submitted the same operations, so that warm-up calls were recognized and left out."""
 
 
 class SiteBlock(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class Block(msgspec.Struct, frozen=True):
 
     calls: int
     steady: bool
-    """Whether all calls submitted the same operations. If not, the warm-up calls count as measured too."""
+    """Whether all calls submitted the same operations, so that warm-up calls were recognized and left out."""
     split: Split
     sites: tuple[SiteBlock, ...]
 
@@ -137,7 +137,7 @@ def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetit
 def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Repetition]) -> Calls:
     """Return the events of the measured calls of one process, with the possible sites of each launch.
 
-    If all calls submit the same operations, only those of the last repetition are measured; otherwise all calls are.
+    If all calls submit the same operations, only the calls of the last repetition are measured; otherwise all are.
 
     Args:
         program: the sites.

@@ -24,11 +24,11 @@ If fewer results depend on an element, and results are clipped (by a relu) or ro
 change none of them. More sets of inputs are then made."""
 
 _ROWS = 16
-"""The least number of results per element with which the recipe `random` shows a missing relu.
+"""The least number of results that should depend on each element of a factor, before a relu or gelu.
 
-If fewer results depend on an element of a factor, or if a factor is unsigned, an operation with a relu or gelu has
-one more set of exact inputs, with negative sums (`Thinning.clipped`). In a product A·B, an element of B is used by
-one result in each row."""
+If fewer results depend on an element, as in a product A·B with fewer than 16 rows or columns, the recipe `random` may
+not show a missing relu. The operation then has one more set of exact inputs, with negative sums (`Thinning.clipped`).
+It also has this set if a factor is unsigned."""
 
 
 _LARGEST_BITS, _SUM_BITS, _SUM_TERMS, _RESULT_BITS = 8, 32, 32, 8
@@ -36,8 +36,8 @@ _LARGEST_BITS, _SUM_BITS, _SUM_TERMS, _RESULT_BITS = 8, 32, 32, 8
 
 These inputs show sums that are computed in too few bits. They are used if factors are integers of at most 8 bits,
 sums are computed in at least 32 bits and have at least 32 terms, and results have at least 8 bits. In other cases,
-these inputs are not needed or show nothing. For example, they are not needed for larger integers: with the inputs
-of the recipe `exact`, sums of larger integers wrap, and a sum in too few bits is then wrong."""
+these inputs are not needed or show nothing. For example, factors of 16 bits do not need them: with the inputs of the
+recipe `exact`, sums already exceed the range of 32 bits and wrap, and a sum in fewer bits is wrong."""
 
 
 class Operand(Protocol):
@@ -130,14 +130,14 @@ class Thinning(NamedTuple):
 
     With ((1,), ()), some elements in each row of the first operand are 0, and the second operand has no zeros."""
     share: int = 0
-    """The number of elements along `axes` that are not 0, for each index of the other axes."""
+    """The number of nonzero elements in each line along `axes`; for the axes (1,), a row is a line."""
     part: int = 0
     parts: int = 1
     """The number of sets of inputs that are needed for each element to contribute to enough results.
 
-    `FEW` says how many results are enough before a relu; otherwise one is. The sets have zeros along the same axes,
-    but at different positions. `part` is the index of this set among them, from 0. The last sets are left out if
-    the operation would have more than `_SETS` of them."""
+    Before a relu or gelu, `FEW` results are enough; otherwise, one result is enough. The sets have zeros along the
+    same axes, but at different positions. `part` is the index of this set among them, from 0. The last sets are left
+    out if the operation would have more than `_SETS` of them."""
     balanced: bool = False
     """Whether the terms of a sum are 1 and -1 and add up to 3 or 4, so that the result shows a lost term.
 
@@ -147,17 +147,17 @@ class Thinning(NamedTuple):
     """Whether most sums are negative before a relu or gelu, so that a missing relu changes results.
 
     In the other sets of exact inputs most sums are positive, and a missing relu does not change their results. The
-    recipe `random` does not always show the error: if a column has few results, all its sums may be positive.
-    Here an integer sum has the opposite of its sign in the other set: a number near the upper end of the range is
-    added to it.
+    recipe `random` does not always show the error: if a column has few results, all its sums may be positive. In a
+    clipped set, a floating-point bias is negative. An integer bias is near the upper end of its type's range: a sum
+    that is positive without the bias wraps to a negative number, and a negative sum becomes positive.
     """
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
     """Return a description (`Thinning`) of each set of inputs of the recipe `exact`.
 
-    The description says which elements are 0, and which signs terms and sums have. The result is empty if zeros in
-    the operands cannot make the sums exact."""
+    A description gives the positions of zeros, and the signs of the terms and of the sums. The result is empty if
+    zeros in the operands cannot make the sums exact."""
     sets, types = _unclipped(operation), operation.types
     # The random products of unsigned and signed integers have one sign in most columns.
     mixed = any(element.is_unsigned for element in types.operands)

@@ -1,4 +1,4 @@
-"""Scalar functions of one value: MLIR ops, numpy functions, library expressions and error bounds."""
+"""Scalar functions such as tanh: MLIR ops, expected results, numpy and torch calls, error bounds."""
 
 from __future__ import annotations
 
@@ -136,9 +136,9 @@ def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
 def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
     """Return a bound on the absolute error of a kernel that computes the function `kind` of x.
 
-    y is the exact result. The bound is (ULPS + 3) · u · |y|, where u is 2**-digits for the type's number of binary
-    digits. The constant `ULPS` covers the error of an exponential, and 3 covers the errors of three more operations.
-    Where exp(-x) may overflow, a kernel may return 0 for a sigmoid or silu, so the bound is |y| there. For gelu, see
+    y is the exact result. The bound is (ULPS + 3) · u · |y|, where u is the type's unit roundoff (2**-24 for f32).
+    The constant `ULPS` covers the error of an exponential, and 3 covers the errors of three more operations. Where
+    exp(-x) may overflow, a kernel may return 0 for a sigmoid or silu, so the bound is |y| there. For gelu, see
     `gelu_error`."""
     import numpy as np
 

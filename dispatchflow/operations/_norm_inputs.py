@@ -24,11 +24,11 @@ fewer than 128 elements is a single block."""
 
 
 def balanced(raw: Array, recipe: str, layer: bool, types: Signature) -> Array:
-    """Return rows of elements 1 and -1, some with larger magnitudes, for `counted` and `mixed`.
+    """Return rows of 1 and -1 for the recipes `counted` and `mixed`; some elements have larger magnitudes.
 
-    The sum of a row is 0, and in the recipe `mixed` also the sum of each block of `_BLOCK` elements. If a row has
-    an odd number of elements and `layer` is false (RMS normalization), the sums of the row and of its last block
-    are -1. A row of a single element is 2 for `layer`, and otherwise a negative random number."""
+    A row adds up to 0, and in the recipe `mixed` each block of `_BLOCK` elements does, too. If a row has an odd
+    number of elements and `layer` is false (RMS normalization), the row and its last block add up to -1. A row of a
+    single element is 2 if `layer` is true, and otherwise a negative random number."""
     # In `mixed`, the running mean is therefore near 0, and a kernel that updates a mean for each element adds squares
     # that are nearly exact. With other running means, the squares would have few values, whose roundings add up. In
     # `counted`, parts of a row have different means: a kernel must not merge their variances as if the means were
@@ -47,11 +47,11 @@ def balanced(raw: Array, recipe: str, layer: bool, types: Signature) -> Array:
 
 
 def _blocks(raw: Array, recipe: str, layer: bool, larger: Array | None = None) -> Array:
-    """Return blocks of one size. Their elements are 1 and -1, and some elements have larger magnitudes.
+    """Return blocks of one size that consist of 1 and -1; some elements have larger magnitudes.
 
-    `raw` is an array [rows, blocks, size] of random integers. The sum of a block is 0 if the size is even. If the
-    size is odd, the sum is 0 if `layer` is true (but 2 for a single element), and otherwise -1. `larger` has two
-    factors for each row. Each factor multiplies one element that is 1 and one that is -1 in each block of the row."""
+    `raw` is an array [rows, blocks, size] of random integers. A block of even size adds up to 0. A block of odd size
+    adds up to -1. If `layer` is true, a block of odd size has one 2 and adds up to 0; a single element becomes 2.
+    `larger` has two factors for each row. In each block, each factor multiplies one 1 and one -1."""
     size = raw.shape[2]
     order, negative = raw.argsort(axis=2), size // 2 + size % 2
     rank = np.empty_like(order)

@@ -193,12 +193,12 @@ def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bo
     """Return the integers `values`, moved near the ends of the accumulator's range.
 
     `values` are the small integers of an operand that is added to sums. They are returned unchanged if the operand
-    does not have the accumulator's type. If a relu or gelu clips the sums, `clipped` selects which integers are
-    moved, all to the upper end:
+    does not have the accumulator's type. Without a relu, all integers are moved. Before a relu, `clipped` selects
+    which integers are moved, all to the upper end:
 
     - None (there is only one set of exact inputs): every third integer.
-    - False (another set has the negative sums; see `Thinning.clipped`): no integer.
-    - True (this is the set with negative sums): all integers of the last operand."""
+    - False (one of several sets, but not the set of `Thinning.clipped`): no integer.
+    - True (the set of `Thinning.clipped`): all integers of the bias, so that positive sums wrap to negative ones."""
     # The operand is added to sums. Some of these additions then wrap, and a kernel whose additions saturate gives
     # another result. The first integer is near the end that has the sign of the first sum (see `one_sided`); each other
     # integer is near the end that has its own sign. An operand whose type is not the accumulator's is not changed.
@@ -230,10 +230,10 @@ def surplus(operand: Operand, operation: Operation) -> int:
 
 
 def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:
-    """Return `values` with the first, fourth, seventh, … line moved near the type's lowest number.
+    """Return the negative numbers `values`, with lines 0, 3, 6, … moved near the type's lowest number.
 
     A line is all elements that have the same index on each of the axes `lines`. With the axes (0,), each row of a
-    matrix is a line, and rows 0, 3, 6, … are moved. All `values` are negative."""
+    matrix is a line."""
     # The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest
     # number, and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest
     # number of a moved line is then lower than nearly any number with which a wrong kernel may begin a maximum. `unit`

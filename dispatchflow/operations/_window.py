@@ -133,9 +133,9 @@ class Window(Operation):
     def library_seen(self, image: str, border: str) -> str:
         """Return a numpy expression for an array of all windows of an image.
 
-        `image` is the expression for the image, and `border` is the value of the padding. For the layout `nhwc`,
-        the array is [n, oh, ow, c, kh, kw]: (oh, ow) is the position of the window, and (kh, kw) is the element
-        within the window. Other layouts permute the first four axes in the same way as those of the image."""
+        `image` is the expression for the image, and `border` is the value of the padding. For an image in the order
+        `nhwc`, the array is [n, oh, ow, c, kh, kw]; for `nchw`, it is [n, c, oh, ow, kh, kw]. Here (oh, ow) is the
+        position of the window, and (kh, kw) is the element within the window."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         if padding:
             sides = ", ".join(f"({padding}, {padding})" if letter in "hw" else "(0, 0)" for letter in self.layout[:4])

@@ -49,11 +49,11 @@ class Operand(msgspec.Struct, frozen=True):
 
     type: TensorType
     summed: tuple[int, ...] = ()
-    """The axes that are summed over. For exact sums, verification may use inputs with zeros along them."""
+    """The axes that are summed over: `k` of A in A·B. For exact sums, a row of A may contain many zeros."""
     shared: int | None = None
-    """The axis on which elements of two factors need equal indices to be multiplied: `k` in A·B."""
+    """The summed axis on which both factors of a term have the same index: `k` in A[i, k] · B[k, j]."""
     crossed: tuple[int, ...] = ()
-    """The axes that are summed over, if the other factor has its own in `summed`: `k` of B in A·B.
+    """The summed axes of the other factor: in A·B, A has `k` in `summed`, and B has `k` here.
 
     Verification may use inputs with zeros along `summed` or along `crossed` axes, but never along both at once."""
     lines: tuple[int, ...] = ()
@@ -76,7 +76,7 @@ class Loop(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Workload):
-    """An operation with its sizes, types, layout and options. The subclass `matmul` is in matmul.py."""
+    """An operation with its sizes, types, layout and options. An example is the subclass in matmul.py."""
 
     # field(): otherwise the property of Workload would be taken for the default.
     sizes: tuple[int, ...] = field()
@@ -89,9 +89,9 @@ class Operation(Workload):
     signatures: ClassVar[Mapping[str, Signature]]
     """A dict from words in specs to element types, the default first. Specs also accept `f16,f16->f32`."""
     layouts: ClassVar[tuple[str, ...]] = ("t",)
-    """The supported layouts; the first is the default.
+    """The supported layouts, the default first: names such as `nhwc_hwcf`, or letters such as `tn`.
 
-    Each is a name (`nhwc_hwcf`) or one letter per operand: `n` for column-major, `t` (or no letter) for row-major."""
+    Each letter is for one operand: `t` is row-major, `n` is column-major. Operands without a letter are row-major."""
     options: ClassVar[Mapping[str, Option]] = {}
     """A dict from names (keys in specs, command-line variables and columns of results) to options."""
     by_dims: ClassVar[bool] = True
@@ -130,7 +130,7 @@ class Operation(Workload):
     def label(self) -> str:
         """Sizes, types with layouts, and options that are not default: `4x4x4_f32t_f32t_f32t_accumulate_yes`.
 
-        The types are those of `signature`: with `epilogue=cast`, two operations can have the same `types`."""
+        The types are from `signature`: with `epilogue=cast`, two different signatures can have the same `types`."""
         types, lettered = self.signature, set(self.layout) <= _LETTERS
         elements = [element.mlir for element in types.operands]
         if lettered:
@@ -178,7 +178,7 @@ class Operation(Workload):
 
     @abstractmethod
     def reference(self, operands: Sequence[Array]) -> Array:
-        """Return the expected result for arrays shaped like `operands()`; all are float64 or wrapping int64."""
+        """Return the expected result. It and the operands (see `operands()`) are float64 or wrapping int64."""
 
     def library_call(self, library: Library) -> str:
         """Return a Python expression that computes the result with `library`, such as numpy.
@@ -203,9 +203,9 @@ class Operation(Workload):
         return ()
 
     multiplies: ClassVar[bool] = False
-    """Whether the terms of sums are products.
+    """Whether the terms of sums are products of two factors, such as a · b in A·B.
 
-    If so, verification of floating-point sums also tests if a kernel drops digits of factors: reads f32 as tf32."""
+    If so, verification of floating-point sums also tests if a kernel drops digits of factors (uses tf32)."""
 
     @property
     def recipes(self) -> tuple[str, ...]:
@@ -216,7 +216,7 @@ class Operation(Workload):
 
     @property
     def has_wide(self) -> bool:
-        """Whether `wide` is a recipe. Its inputs show if a kernel reads operands with too few digits."""
+        """Whether `wide` is a recipe. Its inputs detect a kernel that reads operands in a narrower type."""
         return self.multiplies and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
@@ -242,7 +242,7 @@ class Operation(Workload):
         return abs(self.reference([abs(operand) for operand in operands]))
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return, in float64, a bound on each result element's error before it is rounded to its type.
+        """Return a bound (float64) on the error of each result element, without that of the final rounding.
 
         For K terms, the default is min(K, 16) · u · Σ|terms| (see `growth`); u is the accumulator's unit roundoff."""
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)

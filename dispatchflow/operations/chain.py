@@ -85,10 +85,10 @@ class Chain(Operation):
     def _to_round(self, second: Array, third: Array) -> None:
         """Change the second and third factors in place, so that the first product needs rounding.
 
-        Half of the columns of the first product change, in pairs: one column of a pair has x + d, the other y - d.
-        The result's type cannot represent so small a d next to x or y. The third factor multiplies both columns by
-        the same numbers, so that d cancels in the exact result. Rounding to nearest gives x and y, and the same
-        result; truncation gives a wrong result."""
+        Four of eight columns of the second factor change, in pairs. The first product then has x + d in one column of
+        a pair and y - d in the other. The result's type represents x and y, but not sums with so small a d. The third
+        factor multiplies both columns by the same numbers, so that d cancels in the exact result. Rounding to nearest
+        gives x and y, and the same result; truncation gives a wrong result."""
         # The last four of eight columns are changed, in pairs. Each changed column gets a second nonzero number. The
         # first product then has x + d in the first column of a pair, and y - d in the second column. The narrower type
         # represents x and y, which in most columns have all its digits; d is less than half of a unit in their last

@@ -132,21 +132,21 @@ class Softmax(Operation):
     def _stairs(self) -> tuple[int, float]:
         """Two numbers that define the rows of `_rising`: the number T of stairs in a row, and an exponent p.
 
-        Stairs are the elements at which the row's running maximum rises in small steps. The exponential of stair
-        t, from 1 to T, is (t / T)**p. A row of n > 1 elements has at most n / 2 stairs. If a kernel does not
-        rescale the sum of exponentials when the maximum rises from stair 1 to stair 2, the final sum is too large
-        by about the fraction p / T**(1 + p) of the correct sum. At later stairs the error is larger. T and p are
-        chosen so that even the smallest error exceeds the error bound. The bound grows with T, because it includes
-        a rounding for each stair."""
+        Stairs are the elements at which the row's running maximum rises in small steps, up to 0. The exponential of
+        stair t, from 1 to T, is (t / T)**p. A row of n > 1 elements has at most n / 2 stairs. An online softmax must
+        rescale its sum of exponentials at each stair. If it does not at stair 2, the final sum is too large. The
+        relative error is about (1 + p) · (2**p - 1) / T**(1 + p), and larger for a later stair. T and p are chosen so
+        that even the smallest error exceeds the error bound. The bound grows with T, because it includes a rounding
+        for each stair."""
         stairs, power = (8, 1.0) if self.signature.accumulator.bits == 16 else (512, 0.2)
         return min(max(self.sizes[1] // 2, 1), stairs), power
 
     @property
     def _nearest(self) -> float:
-        """The smallest distance from a row's maximum to an element that is not a stair, in rows of `_rising`.
+        """The smallest distance from a row's maximum to its low elements, in the rows of `_rising`.
 
-        Stairs are the elements at which the running maximum of such a row rises, in small steps, to its final
-        value. Two random inputs differ by at most the same distance."""
+        Low elements are all that are not stairs; at a stair, the running maximum rises by a small step. Smaller
+        distances occur in the recipe `random`, whose numbers are between -`_most` and `_most`."""
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:
@@ -219,9 +219,9 @@ class Softmax(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return the error bound y · (ρ + Σ y·ρ + δ + u) for the result y. The sum is over a row.
 
-        ρ = (2·|x - max| + ULPS) · u is the relative error of an exponential, in the dividend and in the sum. δ is the
-        relative error of the sum's inverse (`inverse_drift`). u is the accumulator's unit roundoff; the last term, u
-        alone, is for the division."""
+        ρ = (2·|x - max| + ULPS) · u bounds the relative error of an exponential. The first ρ is that of the dividend;
+        Σ y·ρ is for the exponentials in the divisor. δ (see `inverse_drift`) is for the rounding of the divisor's
+        additions. The last u is for the division; u is the accumulator's unit roundoff."""
         from dispatchflow.operations._numeric import ULPS
 
         (x,), y = operands, self.reference(operands)

@@ -44,9 +44,9 @@ _SIZES = re.compile(r"\d+(?:x\d+)*")
 def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
     """Return the operation of a sweep that gives dims but no operation's name.
 
-    `words` is a dict from the other keys of the sweep to their values. An operation fits if it has all of `dims`, and
-    all options that are keys in `words`. Operations that also accept the values are preferred, and then operations that
-    have no other dims.
+    `words` is a dict from the sweep's other keys to their values. An operation fits if it has all of `dims`, and
+    every option among these keys, such as `epilogue`. Operations that also accept the values are preferred; then
+    those that have no other dims; among the latter, those whose `by_dims` is true.
 
     Raises:
         SpecError: no operation fits, or several are left.
@@ -157,8 +157,8 @@ def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -
 def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
     """Return the names of those operations in `names` that have all options in `words`.
 
-    If some operations among them also accept all values in `words`, the names of the other operations are left
-    out."""
+    Operations that do not accept the values of these options, or of `dtype` or `layout`, are left out too, unless
+    none would remain."""
     options = set(words) & set(OPTIONS)
     written = [(word, value) for word in _NARROWING if word in words for value in sweep_words.values(word, words[word])]
     having = [name for name in names if options <= set(OPERATIONS[name].options)]

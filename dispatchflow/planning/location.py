@@ -70,7 +70,7 @@ class Location:
         if not self._is_line:
             return f"Paths are relative to {self.folder}."
         mark = "semicolon" if word in _SEMICOLONS else "comma"
-        return f"Paths are relative to {self.folder}, and a {mark} ends one; in a spec it does not."
+        return f"Paths are relative to {self.folder}. Here a {mark} separates paths; in a spec it is part of a path."
 
     def _on_line(self, word: str) -> bool:
         return self._is_line or word in self.replaced

@@ -155,8 +155,8 @@ def parse(
 def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return a list that has `{"operation": name}` for each operation that a sweep names.
 
-    The list is `[{}]` if the sweep names no operation. The caller makes one sweep for each item of the list, because
-    operations have different keys."""
+    If the sweep names none, `file` or `suite` stands for the operation `module`; without these, the list is `[{}]`.
+    The caller creates one sweep for each item of the list, because each operation has its own dims and options."""
     written = table.get("operation", Module.name if {"file", "suite"} & set(table) else None)
     words = sweep_words.listed(written) if isinstance(written, str | list) else []
     return [{"operation": word} for word in dict.fromkeys(map(str, words))] or [{}]

@@ -53,7 +53,7 @@ def options(written: Any, option: Option, whose: str, place: str) -> tuple[str |
 
 
 def values(word: str, written: str) -> list[str]:
-    """Split the value of the key `word`, such as `dtype`, into a list."""
+    """Split the text `written` of the key `word` into its values: `f16,f32` of `dtype` -> `f16`, `f32`."""
     return _type_words(written) if word == "dtype" else listed(written)
 
 

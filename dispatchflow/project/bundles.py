@@ -41,10 +41,9 @@ class Captured:
     """The captured operands and results of sites. The store has their contents, as files (objects)."""
 
     values: Mapping[int, Mapping[str, Value]]
-    """A dict from the number of a site to a dict from names to the captured values of this site.
+    """The captured operands and results of each site: `values[3]["in0"]` is the first operand of site 3.
 
-    A name is, for example, `in0` for an operand or `out0` for a result. A `Value` has the type; for a scalar, it also
-    has the content."""
+    Results are named `out0`, `out1` and so on. A `Value` has the type; for a scalar, it also has the content."""
     objects: Mapping[tuple[int, str], Digest]
     """A dict from (number of the site, name of the value) to the digest of the value's bytes."""
     undefined: Mapping[tuple[int, str], Digest] = field(default_factory=dict)
@@ -126,8 +125,8 @@ def _none_chosen(case: Case, numbers: Sequence[int]) -> SpecError:
 def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]]) -> Captured:
     """Capture the operands and results of sites. Each item of `sharing` has the sites that share a module.
 
-    All sites are captured if the command line has `execution=`. Otherwise, only the first site of each module is
-    captured. If the first of several sites with a shared module cannot be captured, all sites are captured instead."""
+    Only the first site of each module is captured. All sites in `sharing` are captured instead if the command line
+    has `execution=`, or if the first of several sites cannot be captured: another one of them can replace it."""
     if workspace.values.get("execution") is None:
         captured = captured_of(workspace, case, [sites[0].number for sites in sharing])
         if not any(len(sites) > 1 and sites[0].number in captured.missing for sites in sharing):

@@ -134,7 +134,7 @@ class Replay:
     The answer is the exit code and the text of an earlier run with nothing to do."""
 
     def __init__(self, dodo: Path, words: Sequence[str], variables: Mapping[str, str], own: Sequence[str] = ()) -> None:
-        """Read the state of the inputs on which every answer depends, such as the code of dispatchflow.
+        """Read the state of the inputs on which all kept outputs depend, such as the code of dispatchflow.
 
         Args:
             dodo: path of dodo.py.

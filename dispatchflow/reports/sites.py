@@ -191,11 +191,11 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 
 
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
-    """Return a remark, in a list, about the sites whose time alone differs from that in their program.
+    """Return a remark, in a list, about sites that are faster or slower alone than in their program.
 
-    `alone` is a dict from a site's number to the time of the site, extracted from the program and measured by
-    itself. Two times count as different if their intervals do not overlap. The remark is one line, which names the
-    largest differences first. If no times differ, the list is empty."""
+    `alone` is a dict from a site's number to the time of the extracted site, measured by itself. Two times count as
+    different if their intervals do not overlap. The remark is one line, which names the largest differences first. If
+    no times differ, the list is empty."""
     apart: list[tuple[float, str]] = []
     cold_is_known = any(found.cold_ns is not None for found in alone.values())
     for time in times.sites:

@@ -130,9 +130,9 @@ class Records(Database):
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Record the newest key of each stage of the case `name`, and the row that `build/CASE/` shows.
+        """Record the newest key of each stage of the case `name`, and which row `build/CASE/` shows.
 
-        `shown` maps the folder's name in the table `said` to the row's identity, or is {} if no folder is written."""
+        `shown` is an entry of the table `said` (schema.py), {"CASE PATH": "DIGEST"}, or {} if there is no folder."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -241,7 +241,7 @@ class Records(Database):
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Return name → identity (a digest) of its newest row, at least for all of `names` that have a row."""
+        """Return {name: digest of its newest row} for all `names` that have a row, perhaps also for others."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))

@@ -1,22 +1,22 @@
 """Make an operation's inputs by a recipe, with the same bytes on every machine and with every numpy.
 
-A recipe is a way to make inputs whose results show certain errors (docs/verification.md). Random numbers are made
-from Philox's raw stream, which numpy keeps stable (NEP 19); see `operations._random`. Each operand has its own
-stream, independent of the tuning. An operation may define recipes itself (`Operation.made`). The other recipes are:
+A recipe is a way to make inputs whose results show certain errors (docs/verification.md). Random numbers come from
+Philox's raw stream, which numpy keeps stable (NEP 19); see `operations._random`. Each operand has its own stream,
+independent of the tuning. An operation may define recipes itself (`Operation.made`). The other recipes are:
 
 - `exact`: floating-point operands are small integers, with enough zeros that the accumulator represents every partial
   sum exactly. All orders of summation give the same bits, so a difference is a bug and not rounding. At most
   `ExactRange.safe` terms of each result are nonzero (oneDNN's tests/benchdnn/matmul limits only the average number).
   Each line of an operand, such as a row of A in A·B, is multiplied by a power of two, unless the operation adds an
-  operand to the sums or clips them, as a relu does. Integers are large, and their sums wrap; see `operations._range`.
+  operand to the sums or clips them (a relu). Factors of integer types are large, and sums may wrap (see `_range`).
 - `largest`: integers near one end of their type's range; see `operations._range.largest`.
 - `wide`: like `exact`, but the operands have as many digits as exact sums allow (22 of f32's 24 binary digits). In
   most products one factor has all these digits and the other is 1 or -1 (for 8-bit floats, plus or minus a power of
-  two). In some products of f32 or f64, each factor has half of the digits. Each sum has few nonzero terms, at places
-  that differ from sum to sum and together cover the summed dims. The result has wrong bits if a kernel reads operands
-  in a narrower type, leaves out a part of a product, or uses a narrower accumulator for a part of the sum.
+  two). In some products of f32 or f64, each factor has half of the digits. Each sum has few nonzero terms, spread
+  over the summed dims. Their places differ between rows, or columns, of the result. The result has wrong bits if a
+  kernel reads operands in a narrower type, leaves out a part of a product, or adds a part in a narrower accumulator.
 - `random`: floating-point numbers are uniform in [-1, 1), or in the operand's own range, and are rounded to the
-  element type. Integers are uniform in the full range of their type."""
+  element type. Integers are uniform in their type's range, or in a part of it for a bias before a relu."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _BOTH = 2
-"""In a result of `_turn`, this number means that each factor of a product has half of the digits."""
+"""`_turn` returns this number for an index at which both factors have half of the digits (11 in f32)."""
 
 _PARTS = 16
 """Kernels may split a factor with at least this many binary digits (f32, f64) into narrower pieces."""
@@ -62,7 +62,7 @@ def stored(array: Array) -> bytes:
 
 
 def read(path: Path, dtype: np.dtype | str, shape: tuple[int, ...] = (-1,)) -> Array:
-    """Return the elements of a file in the format of `stored`, as an array of this shape.
+    """Read an array of this shape from a file that has the bytes `stored(array)`.
 
     Without a shape, the array is flat. Two 4-bit elements fill a byte. If their number is odd, the flat array
     therefore ends in an additional 0."""
@@ -113,10 +113,10 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) -> Array:
     """Return random integers from -r to r, without 0, for an operand; `exact_range` chooses r.
 
-    `ExactRange.shift` is added to the integers of an operand that is added to sums, such as a bias. The shift is 0
-    unless a relu or gelu clips the sums, and makes most sums positive. If sums must be negative instead (`clipped`,
-    see `Thinning.clipped`), the shift is subtracted from the integers of a floating-point operand. Finally, `_held`
-    adapts the integers to the element type."""
+    `ExactRange.shift` is added to the integers of an operand that is added to sums, such as a bias. If a relu or gelu
+    clips the sums, the shift makes most sums positive; otherwise, the shift is 0. If sums must be negative instead
+    (`clipped`, see `Thinning.clipped`), the shift is subtracted from the integers of a floating-point operand.
+    Finally, `_held` adapts the integers to the element type."""
     numbers = exact_range(operation)
     values = below(raw, 2 * numbers.r) - numbers.r
     values += values >= 0  # no zeros: a lost zero would not be noticed
@@ -149,8 +149,8 @@ def wide_digits(operation: Operation) -> tuple[int, int]:
 def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
     """Return the operands of the recipe `wide`, or of the recipe `wide2` if `exchanged` is true.
 
-    In most products, one factor has all digits that exact sums allow and the other is 1 or -1. In `wide2`, these
-    roles of the two factors are exchanged."""
+    In most terms of a sum, one factor has as many binary digits as exact sums allow, and the other is 1 or -1 (for
+    8-bit floats, plus or minus a power of two). In `wide2`, the two factors have exchanged roles."""
     digits, _ = wide_digits(operation)
     # If few results use an element, all numbers are positive before a relu, so that it hides no result.
     positive = operation.compares_bits("wide") and any(thinning.clipped for thinning in thinnings(operation))
@@ -195,8 +195,8 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 
     The axes are () for an operand without zeros. A line is all elements of an operand that differ only in their
     indices along these axes, such as a row of A in A·B. The next line usually has nonzero elements at other places.
-    Only one factor of a product has zeros: the factor whose lines, taken together, have nonzero elements at the
-    larger share of a line's places."""
+    Only one factor of a product has zeros: the one whose lines together use the larger share of the places. With 4
+    nonzero elements in a line, 8 rows of A use 32 indices `k` and 16 columns of B use 64: B has zeros."""
     operands, (_, terms) = operation.operands(), wide_digits(operation)
     found: list[tuple[float, list[tuple[int, ...]], int]] = [(0, [()] * len(operands), 0)]
     for name in ("summed", "crossed"):
@@ -214,9 +214,9 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 def _all_codes(operation: Operation) -> int:
     """Return how many different exponents the recipe `wide` gives to the 8-bit floats of a line.
 
-    A line is, for example, a row of A in A·B. The floats have all significands of their type (`_range.codes`),
-    because kernels may decode it with tables. The result is 0 if this is not done: for other types, and if the
-    operation adds an operand to the sums or clips them."""
+    A line is, for example, a row of A in A·B. Kernels may decode 8-bit floats with tables, so `wide` uses all
+    significands of the type (`_range.codes`). The result is 0 if `wide` does not: if the factors are not 8-bit
+    floats, or have more digits than exact sums allow, or if the operation adds an operand to sums or clips them."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     if not narrow or operation.addends or operation.clips:
@@ -234,8 +234,8 @@ def _multiplied(operand: Operand) -> bool:
 def _turn(size: int, digits: int) -> Array:
     """Choose which of two factors has `digits` binary digits, at each index of the axis that they share.
 
-    The result has a number for each of the `size` indices of this axis (`k` in A·B). It is 0 if the first factor has
-    the digits and the second is 1 or -1, 1 if it is the other way round, and `_BOTH` if each has half of them."""
+    The result has a number for each of the `size` indices of this axis (`k` in A·B): 0 for the first factor, or 1 for
+    the second. The other factor is then 1 or -1. The number `_BOTH` means that each factor has half of the digits."""
     # Only types with many digits have `_BOTH`: their products may be computed from products of parts of the factors.
     #
     # Each index has a rank, and `_mask` selects indices with successive ranks. The answers are the Thue-Morse sequence

@@ -254,8 +254,8 @@ def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
     path, or `.object` if the path has none. `printed` is the text with the paths, as the compiler prints it.
 
     Raises:
-        ToolError: the plan could not read one of the files, or the module runs a pass that reads a file.
-        OSError: a file has changed since the plan read it, or cannot be read any more."""
+        ToolError: planning could not read an object file, or the module's `preprocessing_pipeline` names a file.
+        OSError: an object file has changed since planning, or cannot be read any more."""
     if (option := module.reading_pass(printed)) is not None:
         raise ToolError(f"the module runs a pass that reads a file, {option}: its content would be in no key")
     known, names, found = dict(program.objects), dict[str, str](), dict[str, bytes]()

@@ -1,23 +1,23 @@
 """Check which errors in a kernel the verification of an operation would detect.
 
 A recipe is a way to make inputs whose results show certain errors (docs/verification.md). If the bound on the
-results' errors is too large, wrong results pass. Therefore this check imitates wrong kernels, with the inputs that
-verify a case. It plants an error in an operand, computes the reference from the operands with the error, and
-compares the outcome with the correct results, in the same way as a kernel's result. At least one recipe must
-detect each of these errors:
+results' errors is too large, wrong results pass. Therefore this check imitates wrong kernels, with the inputs of each
+recipe. It plants an error in an operand, computes the reference from the operands with the error, and compares the
+outcome with the correct results, in the same way as a kernel's result. At least one recipe must detect each of these
+errors:
 
 - All elements of an operand are zero.
 - All elements at one index of an axis of an operand are zero, for example one row of a matrix. For each axis, the
   last index and a random one are tried.
 - One element of an operand is zero. This is tried for `_PLACES` elements, or for `_FEWER` in a large operand.
 - All elements of an operand keep only half of their type's binary digits, as if they were read in a narrower type.
-- A factor of a product loses these digits only at every second index of the dim that both factors share (`k` in
-  A·B), and not at the ends of this dim (see `_middle`). This error is planted only if the dim has at least
-  `_LINES` indices, and the operands of the recipe `wide` are large enough to show the error (see `_spread`).
+- A factor of a product keeps only half of the digits at every second index of the dim that both factors share (`k`
+  in A·B), except near the ends of this dim (see `_middle`). This error is planted only if the dim has at least
+  `_LINES` indices, and the inputs of the recipe `wide` have nonzero elements at enough of them (see `_spread`).
 
 If an error changes a result but no recipe detects it, the verdict is `mistrusted`. Operations that a user adds are
-checked too. A planted error affects all results that use the spoilt elements. The recipes `random` and `exact`
-exist to find errors in single results."""
+checked too. A planted error affects all results that use the spoilt elements. Errors in single results are not
+planted: the recipes `random` and `exact` exist to find them."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ _RESULTS = 32
 _LINES = 8
 """The smallest size of an axis along which `_middle` plants an error at every second index.
 
-The operand to which the recipe `wide` gives zeros must also have at least this many lines, such as rows of A in
-A·B (see `_spread`). If the axis is shorter or there are fewer lines, all nonzero elements of the lines may be at
-indices that `_middle` does not change."""
+The recipe `wide` has few nonzero elements in each line of an operand, such as a row of A in A·B. If the axis is
+shorter or there are fewer lines than this number, all these elements may be at indices that `_middle` does not
+change. In these cases, the error is not planted (see `_spread`)."""
 
 _STREAM = 4
 """The number of the random stream that chooses where errors are planted; see `_random.stream`."""
@@ -157,8 +157,8 @@ def _without_element(values: Array, place: int) -> Array:
 def _spread(operation: Operation) -> bool:
     """Return whether results for the inputs of the recipe `wide` can show the error that `_middle` plants.
 
-    They can if the operand to which `wide` gives zeros has at least `_LINES` lines, such as rows of A in A·B (see
-    `inputs.wide_places`). With fewer lines, all nonzero elements may be at indices that `_middle` does not change."""
+    These inputs have few nonzero elements in a line, such as a row of A in A·B, at places that differ between lines.
+    If there are at least `_LINES` lines, some are at indices that `_middle` changes (every second one)."""
     if not operation.has_wide:
         return False
     thinned = [
@@ -170,10 +170,10 @@ def _spread(operation: Operation) -> bool:
 
 
 def _middle(values: Array, axis: int, element: ElementType) -> Array:
-    """Return a copy in which the values at every second index of `axis` keep half of their digits.
+    """Return a copy in which the values at every second index of `axis` keep half of their type's digits.
 
-    `element` is the type of `values`; `halved` removes half of its binary digits. The first and the last eighth of
-    the axis, approximately, are unchanged."""
+    `element` is the type of `values`. About an eighth of the axis at each end is unchanged: if the axis has 16
+    indices, only the values at 3, 5, 7, 9, 11 and 13 are changed (by the function `halved`)."""
     values = values.copy()
     lines, size = values.swapaxes(0, axis), values.shape[axis]
     places = slice(size // 8 | 1, size - size // 8, 2)

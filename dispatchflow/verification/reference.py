@@ -59,15 +59,15 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
     The result's type must be floating-point. `recipe` is the way in which the operands were generated
     (docs/verification.md).
 
-    For `random`, tolerance = error + u · (|reference| + smallest normal), where u = 2**-digits of the result's
-    type. `error` is the operation's bound on the rounding errors for these operands, without the final rounding
+    For `random`, tolerance = error + u · (|reference| + smallest normal), where u = 2**-digits of the result's type.
+    `error` is the operation's bound on the rounding errors for these operands, without the final rounding
     (`Operation.error_on`). The other term covers the final rounding and underflow.
 
     For other recipes, `error` may be much smaller than the result's last digit, and a term for the final rounding
-    would hide small errors. Therefore reference - error and reference + error are rounded to the result's type.
-    The tolerance is the distance from the reference to the farther of these two numbers. If both are the same
-    number, only this number passes (at a tie, also the other nearest one). A sum that is wrong by less than the
-    last digit is then detected if it is rounded to another number."""
+    would hide small errors. Therefore reference - error and reference + error are rounded to the result's type. The
+    tolerance is the distance from the reference to the farther of these two rounded numbers. If the two are equal, no
+    other number passes, except when the reference is exactly halfway between two numbers of the type: both then pass.
+    Even a sum that is wrong by less than the last digit is thus detected if it rounds to a wrong number."""
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)

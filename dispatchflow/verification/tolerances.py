@@ -50,11 +50,11 @@ _SQUARABLE = 1e150
 """A magnitude whose square is finite in float64; larger elements are scaled before they are squared."""
 
 _NO_TERM = 2.0**60
-"""The multiple of a typical magnitude above which elements of the expected result are ignored.
+"""The multiple of the typical magnitude above which the loose tolerance ignores elements.
 
-An example is a mask of finfo.min. The sum of a typical element cannot have had a term that large: its rounding
-error would be larger than the element, even in f64 (2**60 times the unit roundoff 2**-53 is 128). In `_typical`
-itself, the number is the multiple of a small element."""
+An example is finfo.min in a mask. Such a number was no term of a sum of typical magnitude: rounding it would cause an
+error larger than the sum, even in f64 (2**60 times the unit roundoff 2**-53 is 128). `_typical`, which does not know
+the typical magnitude yet, ignores elements above this multiple of a small element (the 5 % quantile)."""
 
 
 def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Array, Array]:
@@ -82,7 +82,7 @@ def _rms(ordered: Array, counts: Array | int) -> Array:
 
 
 def _typical(sizes: Array) -> Array:
-    """Return, for each element, the typical magnitude of the elements in its line and column."""
+    """Return, for each element, the typical magnitude in its line (usually its row) and its column."""
     # It is the median of the element's line times the median of its column, divided by the median of all elements.
     # Therefore lines and columns (channels) with different scales are each judged by their own scale. Two kinds of
     # elements are left out of the medians: zeros, because masks and clipped results have many zeros, and very large

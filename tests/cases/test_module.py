@@ -244,15 +244,15 @@ def test_one_word_is_a_list_of_one():
     [
         (
             {"file": "no.mlir"},
-            "Paths are relative to the directory of dodo.py, or to -d if given, and a comma ends one; in a spec it does not.",
+            "Paths are relative to the directory of dodo.py, or to -d if given. Here a comma separates paths; in a spec it is part of a path.",
         ),
         (
             {"file": "a.mlir", "tuning": "tuning_spec:no.mlir"},
-            "Paths are relative to the directory of dodo.py, or to -d if given, and a comma ends one; in a spec it does not.",
+            "Paths are relative to the directory of dodo.py, or to -d if given. Here a comma separates paths; in a spec it is part of a path.",
         ),
         (
             {"file": "a.mlir", "parameters": "w=no.irpa"},
-            "Paths are relative to the directory of dodo.py, or to -d if given, and a semicolon ends one; in a spec it does not.",
+            "Paths are relative to the directory of dodo.py, or to -d if given. Here a semicolon separates paths; in a spec it is part of a path.",
         ),
         ({"file": "code.mlirbc"}, "Name one: function=main."),
         ({"file": "a.mlir", "inputs": "4x8xf32,5"}, "Write several inputs as 'inputs=4x8xf32;5'."),

@@ -45,10 +45,10 @@ _LIKE_MATMUL = ("batch_matmul", "chain", "matmul_splitk", "matvec", "vecmat")
 
 
 def words_of(choice: tuple[object, ...], case: Case) -> Words:
-    """Return the properties of a case ("words"), each of which must occur in at least one quick case.
+    """Return the properties ("words") of a case: each must occur in a case that this file tests.
 
-    The words are: the choices that made the case, such as its operation, type and layout; the type of its result; the
-    family of its tuning; and the tuning itself. Operations in `_LIKE_MATMUL` have no words for types."""
+    The words are: operation, element types, layout, option values, tuning family, target and shape; the type of the
+    result; and the tuning itself. Operations in `_LIKE_MATMUL` have no words for types."""
     own = [*choice, case.operation.types.result]
     own[_TUNING] = case.tuning.family
     if choice[0] in _LIKE_MATMUL:
@@ -73,10 +73,10 @@ def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -
 
 
 def quick(name: str, seen: Words) -> set[Case]:
-    """Return cases that together use each type, layout, tuning and option of an operation.
+    """Return a few cases of the operation `name` that together have the properties of all its cases.
 
-    A property in `seen`, such as a tuning that the chosen cases of another operation use, need not be used again.
-    For operations in `_LIKE_MATMUL`, not all types need be used. Cases without a known failure are preferred."""
+    A property (`words_of`) in `seen` may be missing, because a case chosen for another operation has it. A case with
+    a known failure is returned only if it has a property that no case without a known failure has."""
     own = {choice: case for choice, case in CASES.items() if choice[0] == name}
     sure = {choice: case for choice, case in own.items() if not KNOWN.covering(case)}
     found = covering(sure, seen)

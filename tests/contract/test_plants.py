@@ -122,8 +122,8 @@ def edited(name: str) -> list[tuple[str, Operation, str]]:
 def chosen(name: str, every: bool) -> list[tuple[str, Operation, str]]:
     """Return (description, operation, wrong MLIR body) for errors that any operation may have.
 
-    Each error is first planted in the operands of the numpy reference. Only errors that verification detects there
-    are returned. If `every` is false, only one error of each kind is returned. `name` is the operation's name."""
+    An error is left out if verification does not detect it in the operands of the numpy reference, for example if
+    the result is the same. If `every` is false, only one error of each kind is returned."""
     first = by_name(name)[0]
     # Plants edit operands of static sizes only.
     of_first = [o for o in by_name(name) if o.signature is first.signature and not o.dynamic_dims]

@@ -31,7 +31,7 @@ def strict(value):
 
 
 def decoded(content: bytes):
-    """Return the value that `canonical` encoded, together with its types, as `strict` returns it."""
+    """Decode `content`, the result of `canonical(value)`, and return `strict(value)`."""
     value, rest = _next(content)
     assert rest == b""
     return value

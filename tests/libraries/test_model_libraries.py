@@ -1,6 +1,6 @@
-"""An ONNX model can be run by onnxruntime too, as a case whose key depends on the model's files.
+"""An ONNX model can also be run by onnxruntime, as a case of its own.
 
-The key contains the content of these files."""
+The keys of this case depend on the content of the model's files, but not on the model's path."""
 
 from pathlib import Path
 

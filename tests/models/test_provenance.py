@@ -31,7 +31,7 @@ def moving(*origins):
 
 
 def stored(*origins):
-    """Return the body of a dispatch that only loads and stores, as for a padded convolution in IREE 3.13."""
+    """Return the body of a dispatch that only loads and stores (IREE 3.13 pads an image by such a copy)."""
     around = "iree_tensor_ext.dispatch.tensor.load", "iree_tensor_ext.dispatch.tensor.store", "flow.return"
     return tuple(Computation(kind, origins, tensor="load" in kind) for kind in around)
 

@@ -41,7 +41,7 @@ class Idle:
         return TOLD in outcome.out
 
     def settle(self) -> None:
-        """Make `TOLD` the stored output after each run of the command line, until a run prints `TOLD`."""
+        """Run the command line until it prints `TOLD`, replacing all stored outputs by `TOLD` between runs."""
         for _ in range(6):
             if self.told():
                 return
@@ -107,7 +107,7 @@ def _before(tools: Path) -> None:
 
 
 def _newer(lib: Path) -> None:
-    """Add to `lib` a link `python3.10` to its folder `python3.9`, so that the tools have two paths."""
+    """Add a link `lib/python3.10` to `lib/python3.9`, so that the same tools are found by the link's path."""
     (lib / "python3.10").symlink_to("python3.9")
 
 

@@ -117,10 +117,10 @@ class Project:
         return {path.name for path in (self.store / "results").iterdir()}
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """Return a dict from the path of each file that dispatchflow made to (size, modification time in ns).
+        """Return {path: (size, modification time)} for all files in the store and in `build/`.
 
-        Sizes are in bytes, and paths are relative to the project. Three kinds of files are left out: SQLite's files,
-        locks, and output that is kept to be printed again by a run with nothing to do."""
+        Paths are relative to the project, sizes are in bytes, and times in ns. Three kinds of files are left out:
+        SQLite's files, locks, and the stored outputs that a run with nothing to do prints again."""
         made = [*self.store.rglob("*"), *(self.root / "build").rglob("*")]
         kept = (path for path in made if not path.is_dir() and not path.name.startswith("records.sqlite"))
         return {

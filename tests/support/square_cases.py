@@ -41,7 +41,7 @@ SQUARES_OF: dict[str, tuple[int, ...]] = {
     "pooling": (2, 8, 8, 8, 3, 3),
     "scaled_matmul": (16, 16, 64),
 }
-"""The sizes of operations that need others than `SQUARE`, for example if a dim is a window's size."""
+"""The sizes of the operations that cannot use `SQUARE`, for example because a dim is a window's size."""
 SIGNATURES = [
     pytest.param(
         *(cls, word),

@@ -43,7 +43,7 @@ SITES = 10
 def chain(*wrong: int) -> str:
     """Return a program of ten sites, each of which multiplies two matrices and adds a constant.
 
-    In the sites whose numbers are in `wrong`, the constant is the one that `WRONG_COMPILER` changes."""
+    In the sites whose numbers are in `wrong`, the constant is 1234.5, which `WRONG_COMPILER` changes to 9."""
     lines = []
     for site in range(1, SITES + 1):
         number = "1234.5" if site in wrong else "0.5"
