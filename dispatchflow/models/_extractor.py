@@ -5,7 +5,7 @@ and the standard library.
 
 The script writes the modules `0.mlir`, `1.mlir`, … into the working directory. It also writes a JSON file that
 describes them, in the type `models.extraction.Extracted`. Dispatches share a module if they launch the same export with
-the same types of operands and the same constants. If a module has lowering configurations (tile sizes, …), a second file,
+the same types of operands and the same constants. If a module has lowering configurations, a second file,
 such as `0.plain.mlir`, has the module without them.
 
 The input and the written modules have been through the phase `flow`. The written modules name no target. They are
