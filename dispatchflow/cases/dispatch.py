@@ -69,9 +69,9 @@ class Dispatch:
     def demanded(self, packed: bool = False) -> str | None:
         """Return the lowering configuration and number of dispatches that the compiler must use, as text.
 
-        Example: `default; 2 dispatches`. Returns None if nothing is required. The text is part of the cache key of the
-        compile. `packed` says whether the compiler packs the operands of products by default. With packing, no number
-        is required."""
+        `default; 2 dispatches` means that the compiler may choose the configuration, but must form two dispatches.
+        Returns None if nothing is required. The text is part of the cache key of the compile. `packed` says whether the
+        compiler packs the operands of products by default. With packing, no number is required."""
         if (operation := self._counted(packed)) is None:
             return self.requested
         beside = " beside a copy" if operation.may_copy else ""

@@ -190,7 +190,7 @@ _OWN: dict[str, Variable] = {
     "flags": Variable("cases", "extra flags of the compiler; several values with ;, an empty one for none", _values),
     "provider": Variable("cases", f"what computes a case: {', '.join(PROVIDERS)}"),
     "cache": Variable("cases", "hot: the same inputs each call; cold: inputs that no cache holds; hot,cold for both"),
-    "tags": Variable("cases", "only sweeps with one of these tags; net:* is a pattern", _words),
+    "tags": Variable("cases", "select sweeps that have one of these tags; patterns such as net:* are allowed", _words),
     "specs": Variable("cases", "spec files or directories, relative to that of dodo.py, separated by commas", _paths),
     "iree": Variable(
         "run", f"the toolchain: current, a release such as 3.12.0, or the path of a build or environment, {_FROM}"
@@ -250,7 +250,7 @@ _OWN: dict[str, Variable] = {
     "top": Variable("report", "show only the first N rows of each operation", _count),
     "columns": Variable("report", "columns to show", _words),
     "format": Variable("report", f"one of {', '.join(FORMATS)}", _one_of(FORMATS)),
-    "out": Variable("report", f"the file to write; for extract and several results, a folder; {_FROM}", _file),
+    "out": Variable("report", f"the file to write, {_FROM}", _file, f"the file or folder to write, {_FROM}"),
     "stage": Variable("history", "verify: the verdicts of cases, measured or not", _one_of(("verify",))),
     "write": Variable("known", f"write entries for the present failures to this file, {_FROM}", _file),
     "history": Variable("history", "yes: all rows of a case, not only the newest", _yes),

@@ -163,7 +163,7 @@ def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
 
     Args:
         compiled: the key of the compile.
-        labels: the result of `labels_of`. None means that the compiled module itself has source locations.
+        labels: the result of `labels_of`; None means that the emitted module itself has the source locations.
     """
     return single("provenance", compile=compiled, labels=labels, source=sources(*_PROVENANCE))
 

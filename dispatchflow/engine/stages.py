@@ -198,7 +198,7 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make)
 
     def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
-        """Make a case's code. Return its digest, and a dict from file name to digest; or None if that fails."""
+        """Make a case's code; return (its digest, digests of the files that a call needs); None if that fails."""
         if (program := case.library_program) is not None:
             emitted = self.emit(case)
             return (self.resolver.call_code(case), program.files(emitted.outputs)) if emitted.ok else None

@@ -204,7 +204,7 @@ def _of_tools(word: str) -> str:
     """Convert an entry of a spec's `inputs` or `expected` to the spelling of IREE's tools.
 
     For example, `tensor<f32>=@x.bin` becomes `f32=@x.bin`, and `4xi32=0..1` becomes `4xi32=0`. In a spec, `0..1`
-    stands for random integers, which IREE's tools cannot make. Entries of a bundle contain no range except `0..1`."""
+    stands for random integers, which IREE's tools cannot make. `doit extract` writes no other range."""
     type_, equals, value = word.partition("=")
     return f"{type_.removeprefix('tensor<').removesuffix('>')}{equals}{'0' if value == '0..1' else value}"
 

@@ -248,7 +248,7 @@ class Operation(Workload):
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the error bound for a recipe's inputs. Override this if it can be smaller than `error`."""
+        """Return a bound on the errors for a recipe's inputs. Override this if it is less than `error`."""
         return self.error(operands)
 
     @property
@@ -269,7 +269,7 @@ class Operation(Workload):
 
     @property
     def clips(self) -> bool:
-        """Whether a relu or gelu may hide errors of negative sums. Most `exact` inputs then avoid such sums."""
+        """Whether a relu or gelu may hide errors of negative sums. Most `exact` sums are then positive."""
         return False
 
     @property

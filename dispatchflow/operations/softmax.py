@@ -143,10 +143,9 @@ class Softmax(Operation):
 
     @property
     def _nearest(self) -> float:
-        """The smallest distance from a row's maximum to its low elements, in the rows of `_rising`.
+        """The least distance of elements that are not stairs from the row's maximum, in rows of `_rising`.
 
-        Low elements are all that are not stairs; at a stair, the running maximum rises by a small step. Smaller
-        distances occur in the recipe `random`, whose numbers are between -`_most` and `_most`."""
+        Stairs are the elements at which the running maximum rises by a small step."""
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:
@@ -234,9 +233,9 @@ class Softmax(Operation):
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
         """Return a bound on the error of each result, for inputs that a recipe makes for verification.
 
-        For the recipe `random`, this is the bound of `error`. For other recipes the bound is smaller: 2·ULPS·u times
-        the result, but at most a quarter of the change that one lost term causes. Here u is the accumulator's unit
-        roundoff. For the recipes `peaked` and `rising`, further terms make the bound larger."""
+        For the recipe `random`, this is the bound of `error`. For other recipes it is smaller: 2·ULPS·u·y, where y is
+        the result, u is the accumulator's unit roundoff, and ULPS·u bounds the relative error of an exponential. It is
+        at most a quarter of the change in y if one term is lost. For `peaked` and `rising`, further terms are added."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np

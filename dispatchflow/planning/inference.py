@@ -45,8 +45,9 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
     """Return the operation of a sweep that gives dims but no operation's name.
 
     `words` is a dict from the sweep's other keys to their values. An operation fits if it has all of `dims`, and
-    every option among these keys, such as `epilogue`. Operations that also accept the values are preferred; then
-    those that have no other dims; among the latter, those whose `by_dims` is true.
+    every option among these keys, such as `epilogue`. If several operations fit, each of these rules in turn keeps
+    those for which it holds, if there are any: the operation accepts the values; it has no other dims; its `by_dims`
+    is true.
 
     Raises:
         SpecError: no operation fits, or several are left.

@@ -53,7 +53,9 @@ def options(written: Any, option: Option, whose: str, place: str) -> tuple[str |
 
 
 def values(word: str, written: str) -> list[str]:
-    """Split the text `written` of the key `word` into its values: `f16,f32` of `dtype` -> `f16`, `f32`."""
+    """Split the text of a sweep's key into values: for `dtype`, `f16,f32` has the values `f16` and `f32`.
+
+    `word` is the name of the key, and `written` its text."""
     return _type_words(written) if word == "dtype" else listed(written)
 
 

@@ -137,7 +137,7 @@ def _balanced(operation: Operation, operand: Operand) -> Array:
 
 
 def wide_digits(operation: Operation) -> tuple[int, int]:
-    """Return (binary digits of an element, nonzero terms of a sum) in the inputs of the recipe `wide`.
+    """Return (number of an element's binary digits, number of a sum's nonzero terms) for `wide`.
 
     Both numbers are so small that each sum is exact, in any order of summation."""
     room = min(operation.types.accumulator.digits, operation.types.result.digits)

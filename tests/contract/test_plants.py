@@ -194,10 +194,9 @@ EVERY = [pytest.param(False, id="some"), pytest.param(True, id="every", marks=[p
 
 @pytest.fixture
 def compiled(name: str, every: bool, workspace: Workspace) -> tuple[Wrong, Record]:
-    """Return an operation's planted errors, and the outcome of compiling all of them in one module.
+    """Return an operation's planted errors, and the outcome of compiling them in one module.
 
-    For each operation that `right_of` returns, the module also has a function without an error. These functions come
-    first."""
+    The module has a function for each planted error. Before them, it has the correct functions (see `right_of`)."""
     flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host, workspace.resolver.syntax)
     wrong = [*edited(name), *chosen(name, every)]
     functions = [*((operation, operation.body("")) for operation in right_of(wrong)), *(each[1:] for each in wrong)]

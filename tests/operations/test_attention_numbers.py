@@ -73,7 +73,7 @@ def attention(
 ) -> Any:
     """Compute attention with the errors that `exp`, `first` and `most` select.
 
-    `exp` replaces the exponential. `first` is the number with which the maximum of a row's scores begins: if all
+    `exp` replaces the exponential. `first` is the initial value of the running maximum of a row's scores: if all
     scores are less, `first` is subtracted from them instead of their maximum. A product of a query and a key
     becomes infinite if its magnitude is above `most`. The default values select no error."""
     _, m, _, _, k2 = operation.sizes
