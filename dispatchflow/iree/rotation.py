@@ -151,7 +151,7 @@ module @{MODULE} {{
 
 
 def next_copy(index: int, operand: Operand, buffer: str) -> str:
-    """Return MLIR ops that define `%cold0`, a view of a copy of operand 0; `index` is the operand's number.
+    """Return MLIR ops that define `%cold0`, a view of a copy of operand 0 (`index` is its number).
 
     `buffer` is the name of the SSA value that contains all copies. The function to which the ops are added must define
     `%this`, the number of the copy, and `%encoding`, the encoding of the view."""
