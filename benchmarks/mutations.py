@@ -10,10 +10,10 @@ The table has one line per operation and type. Its columns are:
 - one result: one element of the result is multiplied by 1 + size or 1 - size. The cell is a size: all errors of this
   or a larger size are detected. An integer is changed by 1, and the cell is 1 if all errors are detected.
 - one term: one element of an operand is multiplied by 1 + size or 1 - size, which changes one or more results. For
-  half of the errors, all changed results are compared; for the other half, only one of them. An error is given as
-  |change| / Σ|terms|: the change of a compared result, divided by the sum of the magnitudes of the terms of this
-  result. If several results are compared, the largest quotient is taken. All errors with a larger quotient than the
-  number in the cell are detected, including the errors of the next two columns.
+  half of the errors, all changed results are compared; for the other half, only one of them. The quotient of an error
+  is |change| / Σ|terms|: the change of a compared result, divided by the sum of the magnitudes of this result's terms
+  (see `Side.scale`). If several results are compared, the largest quotient is taken. The cell is the largest quotient
+  of an undetected error, rounded up to a power of two. Undetected errors of the next two columns count too.
 - lost or doubled, in one: one element of an operand is multiplied by 0 or 2, and only one of the changed results is
   compared. The cell is the percentage of these errors that are detected.
 - in all: the same, but all changed results are compared.
@@ -184,18 +184,17 @@ def _rounded(array: Any, digits: int) -> Any:
 
 
 def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
-    """Return the smallest size for which every error of this or a larger size is found.
+    """Return the size down to which all errors are found.
 
-    The sizes are 1, 1/2, 1/4, …. Returns None if an error of size 1 is missed. Each element of `errors` is a function
-    that plants an error of a given size and returns whether the error is found.
+    The result is 1/4 if all errors of the sizes 1, 1/2 and 1/4 are found, but not all smaller ones. It is None if
+    an error of size 1 is missed. Each element of `errors` is a function that plants an error of a given size and
+    returns whether the error is found. The search has two steps:
 
-    The search has two steps:
-
-    - The first `_FIRST` errors are planted with smaller and smaller sizes until one is missed. The last size without a
-      miss is the candidate.
-    - Half of all errors are planted with the candidate size. The sizes of the other half are spread over the candidate
-      and all larger sizes. If an error is missed, the next larger size becomes the candidate, and this step is
-      repeated."""
+    - The first `_FIRST` errors are planted with smaller and smaller sizes until one is missed. The last size without
+      a miss is the candidate.
+    - Half of all errors are planted with the candidate size. The sizes of the other half are spread over the
+      candidate and all larger sizes. If an error is missed, the next larger size becomes the candidate, and this step
+      is repeated."""
     first = errors[:_FIRST]
     missed = (at for at in range(_LEVELS) if not all(error(2.0**-at) for error in first))
     level = next(missed, _LEVELS) - 1
@@ -253,11 +252,11 @@ def _percent(planted: Sequence[Planted]) -> str:
 
 
 def _digits(subject: Subject, index: int, starts: Sequence[int]) -> str:
-    """Round operand `index` to fewer and fewer binary digits until the rounding is always detected.
+    """Round operand `index` to fewer and fewer binary digits until this is detected at every place.
 
-    The result `24→22` means: the type has 24 binary digits, rounding to 22 is always detected, and rounding to 23 is
-    not. It is `24→none` if no rounding is always detected, and `–` for an integer operand. Always means in every
-    group of 16 neighboring results; `starts` has the first index of each group."""
+    A place is a group of 16 neighboring results; `starts` has the first index of each group. The result is `24→22` if
+    the type has 24 binary digits, rounding to 22 is detected at every place, and rounding to 23 is not. It is
+    `24→none` if no rounding is detected at every place, and `–` for an integer operand."""
     element = subject.operation.operands()[index].type.element
     if not element.is_float:
         return "–"

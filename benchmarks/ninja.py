@@ -1,11 +1,11 @@
-"""Write a ninja build with the same files and commands as a project's cases, with nothing left to do.
+"""Write a ninja build of the files of a project's cases, in which everything is up to date.
 
-The nodes of the build are the files of the cases, and the tools. A rule that starts a tool of IREE has the command
-line with which dispatchflow starts this tool (for all cases, the line for 512x512xf32 operands), because ninja
-compares command lines where dispatchflow compares keys. The other rules have placeholder commands.
+The nodes of the build are the files of the cases, and the tools. The rules that start IREE's tools have real command
+lines of dispatchflow, because the comparison of command lines is a part of ninja's time. The cases share the rules:
+`verify` and `profile` have 512x512xf32 operands. The other rules have placeholder commands.
 
-The log of a ninja build has a hash of each command line. To get these hashes, ninja first executes a small build
-that has the same command lines, with the program `true` in place of each tool. The hashes in the small build's log
+The log of a ninja build has a hash of each command line. To get these hashes, ninja first executes the same command
+lines in a small build, where each tool's name is a link to the program `true`. The hashes in the small build's log
 are then copied to the large build's log."""
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _COMMAND = "from dispatchflow.cli.main import command; command()"
 _WRITES = "doit profile writes build/results/, and doit sites writes build/sites/."
 _OURS = "Name build/results, build/sites, or a file in them."
 _PATIENCE_S = 10.0
-"""Seconds after Ctrl-C until `run` sends SIGINT to a command that still runs, in case no terminal did."""
+"""Seconds after Ctrl-C that `run` waits for the command to end, before `run` itself sends SIGINT."""
 
 
 def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:

@@ -117,7 +117,7 @@ class Module(Workload):
     meaning: Flags = ()
     """The case's compiler flags that change what the module computes or how its file is read.
 
-    If `against` is given, the module is compiled for that target with these flags too."""
+    If another target (`against`) computes the expected results, the module is compiled for it with these flags."""
 
     name: ClassVar[str] = "module"
     dims: ClassVar[tuple[str, ...]] = ()
@@ -178,7 +178,7 @@ class Module(Workload):
         return f"the reference, {self.name} on {self.against.name}"
 
     def compiled_with(self, flags: Flags) -> Module:
-        """Return a copy whose `meaning` has those `flags` that change results or how the file is read."""
+        """Return a copy whose field `meaning` is set to the flags that `of_meaning(flags)` selects."""
         meaning = of_meaning(flags)
         return replace(self, meaning=meaning) if meaning else self
 

@@ -115,9 +115,9 @@ def too_large(found: Rotation, memory_bytes: int) -> str | None:
 
 
 def module(found: Rotation) -> str:
-    """Emit a module whose function has the name, arguments and results of the measured function.
+    """Emit a module with a wrapper that has the measured function's name, arguments and results.
 
-    Each call of this function calls the measured function with the next copy of the inputs."""
+    Each call of the wrapper calls the measured function with the next copy of the inputs."""
     # Each side of the branch yields the copies. One load after the branch would not work: the compiler would move the
     # load before the branch (IREE 3.13).
     operands = found.operands

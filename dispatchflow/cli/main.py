@@ -76,8 +76,8 @@ def _only_loads(words: Sequence[str]) -> bool:
 
     The file's call of `main` executes the command line and ends the process. The result is false if the command line
     has an option or a word of `_STOCK`, if doit has a configuration, or if dodo.py contains the text `doit` or cannot
-    be read. In `help help`, `help list` and `help run`, the word `help` is allowed: `dispatchflow` then shows its own
-    help, although the command `doit` shows stock doit's."""
+    be read. Only three command lines may have `help`, a word of `_STOCK`: `help help`, `help list` and `help run`.
+    For them `dispatchflow` shows its own help, and `doit` shows stock doit's."""
     ours = len(words) == 2 and words[0] == "help" and words[1] in _BOTH
     if any(word.startswith("-") or (word in _STOCK and not ours) for word in words) or Path("doit.cfg").exists():
         return False

@@ -30,9 +30,9 @@ from dispatchflow.store.entries import Record
 _log = logging.getLogger(__name__)
 
 _WITH_SITES = " sites "
-"""A separator in the text that identifies the content of a folder `build/CASE/`.
+"""The separator in `DIGEST sites KEY`, a text that identifies the content of a folder `build/CASE/`.
 
-Before it is the digest of the case's row; after it is the key of the stage `sites`."""
+DIGEST is the digest of the case's row, and KEY is the key of the stage `sites`."""
 
 
 class StageTasks:

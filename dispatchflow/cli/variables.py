@@ -31,7 +31,7 @@ class Variable:
     parse: Callable[[str], Any] = str
     """A function from the text to the value. It raises a ValueError that says which values are allowed."""
     elsewhere: str = ""
-    """The `meaning` in a command that takes this variable alone, not all of its group; empty if the same."""
+    """The help text in commands that take this variable without its group; if empty, `meaning` is used."""
 
 
 class _NoneOf(ValueError):
@@ -269,8 +269,8 @@ VARIABLES: dict[str, Variable] = {
 def named(groups: Collection[str]) -> dict[str, Variable]:
     """Return a dict from name to variable, for all variables that `groups` lists.
 
-    An item of `groups` is a variable, or a group such as `clean`, which means all its variables. If a variable is
-    listed without its group (`limit` by `doit extract`), the text of `elsewhere`, if any, replaces its `meaning`."""
+    An item of `groups` is a variable such as `limit`, or a group such as `clean`, which stands for all its variables.
+    If a variable is listed without its group, its field `elsewhere` (if not empty) replaces its field `meaning`."""
     own = {name: variable for name, variable in VARIABLES.items() if variable.group in groups}
     others = {name: VARIABLES[name] for name in groups if name in VARIABLES and name not in own}
     return own | {name: replace(each, meaning=each.elsewhere or each.meaning) for name, each in others.items()}

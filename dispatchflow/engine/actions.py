@@ -51,7 +51,7 @@ class Data:
 
     @cached_property
     def measured(self) -> Data:
-        """This data with only the inputs for measurements: those of the last recipe (a way to make inputs)."""
+        """A copy that keeps only the inputs of the last recipe (a way to make inputs); measurements use these."""
         recipe, digests = list(self.digests.items())[-1]
         return replace(self, digests={recipe: digests})
 
@@ -61,7 +61,7 @@ class Data:
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
-        """Return a dict from the name of each file that a call reads to the file's digest.
+        """Return the files that a call reads, as a dict from file name to digest.
 
         The files are the inputs that `recipe` (a way to make inputs) makes, and the module's weights."""
         weights = {value.rpartition("=")[2]: digest for value, digest in self.parameters}

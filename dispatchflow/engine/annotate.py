@@ -43,9 +43,7 @@ class Annotation:
 
     None if they could not be compared."""
     why: str
-    """The number of instructions that were compared (`120 instructions`).
-
-    If `same_code` is None, the text is the reason why nothing was compared."""
+    """A text: the number of compared instructions (`120 instructions`), or why none were compared."""
 
 
 def refusal(case: Case, device: Device) -> str | None:

@@ -105,8 +105,8 @@ class ModuleCall:
     def doubt_as_reference(self) -> str | None:
         """The reason to mistrust a library's results if the same library computed the expected results.
 
-        For compiled code it is None. No reason is needed: if the same compiled code computed the expected
-        results, nothing is compared, and the verdict is `not compared`."""
+        None for compiled code: its results are never compared with those of the same code (the verdict is
+        `not compared`)."""
         return None
 
     @property

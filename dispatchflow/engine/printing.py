@@ -33,8 +33,9 @@ In this output, the location of each operation is the operation's name in the mo
 def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
     """Print a module with the compiler, and return the result of this step.
 
-    The output `module` is the printed text. The facts have the types of the module's functions. A model has one more
-    output, `labelled`, in which each operation has its name from the model's source, and large constants are left out.
+    The output `module` is the printed text. The facts (values that are recorded beside the outputs) have the types
+    of the module's functions. A model has one more output, `labelled`: a text in which each operation has its name
+    from the model's source, and large constants are left out.
     """
     from dispatchflow.verification import module_data
 

@@ -46,8 +46,8 @@ class Difference:
     steady: bool
     """Whether unwritten memory causes the difference: true if this is certain, false if it may be chance.
 
-    It is true if the second call filled new memory with 0xCD, and a third call without this filling gave the same
-    values as the first call, for all results in `verdicts`."""
+    On a CPU, the second call fills new memory with 0xCD; the first call and a third call do not. The cause is certain
+    if the first and third call give the same values for each result in `verdicts`. Elsewhere it is never certain."""
     second: Names
     """The names of the files with the second call's results."""
 

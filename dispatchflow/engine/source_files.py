@@ -23,7 +23,7 @@ _FROM = re.compile(r"\bfrom\s+(?:dispatchflow\.operations|\.{1,2}(?:operations)?
 _NAMED = re.compile(r"\boperations\.(\w+)|\bfrom\s+\.(\w+)|\b(_[a-z]\w*)")
 _OTHERS = re.compile(r"^\s*(?:from\s+([a-zA-Z_]\w*)|import\s+([\w., ]+))", re.MULTILINE)
 _INDIFFERENT = {"dispatchflow", "msgspec"}
-"""Packages that do not influence the values of inputs and expected results."""
+"""Packages whose versions do not affect inputs or expected results; dispatchflow's own files may."""
 
 
 @cache

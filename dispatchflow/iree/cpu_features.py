@@ -47,7 +47,7 @@ class HostCpu:
 
     The two names differ if the machine hides features that the compiler's name implies."""
     hidden: str = ""
-    """The features that the machine hides, such as `avx512f,gfni`; empty if it hides none."""
+    """The features, such as `avx512f,gfni`, that `named` implies but that the machine does not offer."""
 
 
 @dataclass(frozen=True, slots=True)

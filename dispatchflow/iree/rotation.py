@@ -151,10 +151,10 @@ module @{MODULE} {{
 
 
 def next_copy(index: int, operand: Operand, buffer: str) -> str:
-    """Return MLIR ops that define `%cold0`, a view of a copy of operand 0 (`index` is its number).
+    """Return MLIR ops that define `%cold{index}`: a view of one copy of the operand with this index.
 
-    `buffer` is the name of the SSA value that contains all copies. The function to which the ops are added must define
-    `%this`, the number of the copy, and `%encoding`, the encoding of the view."""
+    `buffer` is the name of the SSA value that contains all copies. The function to which the ops are added must
+    define `%this`, the number of the copy, and `%encoding`, the encoding of the view."""
     sizes = operand.shape or ()
     constants = "".join(f"    %size{index}_{axis} = arith.constant {size} : index\n" for axis, size in enumerate(sizes))
     shape = ", ".join(f"%size{index}_{axis}" for axis in range(len(sizes)))

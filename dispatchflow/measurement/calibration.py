@@ -107,8 +107,8 @@ def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
 def compute_kind(signature: Signature | None, processor: Processor) -> str | None:
     """Return the kind of calibration kernel, `f32` or `f64`, that measures the ceiling for given types.
 
-    A ceiling is the highest possible rate. The result is None if `signature` is None, if its accumulator is an
-    integer, or if an operand type is in `processor.faster`: its products may be faster than the kernels."""
+    A ceiling is the highest measured rate. The result is None if `signature` is None, if the accumulator is an
+    integer, or if an operand type is in `processor.faster`. Cases with such types may be faster than any kernel."""
     if signature is None or not signature.accumulator.is_float or processor.faster.intersection(signature.operands):
         return None
     return "f64" if signature.accumulator is ElementType.F64 else "f32"

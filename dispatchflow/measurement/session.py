@@ -107,9 +107,9 @@ class Session:
     def _group_of(self, first: Trial) -> list[Trial]:
         """Choose the measurements (trials) that share rounds with `first`; return them as a new group.
 
-        The group has all undecided trials with the same shape (operation, sizes and types) as `first`. Then the
-        trials of other shapes are added, one shape after another, as long as the time budgets of the group add up to
-        at most `_GROUP_S`. Trials that already have a group are left out."""
+        The candidates are the trials that are not finished and have no group yet. All candidates with the same shape
+        (operation, sizes and types) as `first` are chosen. The candidates of other shapes are added, one shape after
+        another, as long as the time budgets of the group add up to at most `_GROUP_S`."""
         shapes: dict[str, list[Trial]] = {first.shape: []}
         for trial in self.undecided:
             if trial.rounds is None:

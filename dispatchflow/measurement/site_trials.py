@@ -42,9 +42,9 @@ _INCOMPLETE = 20
 """The number of attempts to profile a block if the runtime loses events of the profile."""
 _FLUSH_MS = 1
 _LOADS = 5
-"""The number of times that a recording of a module's load, and of one call, is replayed.
+"""The number of times that a recording is replayed to measure dispatches of a module's initializers.
 
-While a module is loaded, its initializers may launch dispatches. The replays show how long these dispatches take."""
+The recording has the commands that the device gets while the module is loaded (its initializers) and called once."""
 
 
 _Read = TypeVar("_Read")

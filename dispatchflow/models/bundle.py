@@ -203,8 +203,8 @@ def _given(sweep: Sweep) -> str:
 def _of_tools(word: str) -> str:
     """Convert an entry of a spec's `inputs` or `expected` to the spelling of IREE's tools.
 
-    For example, `tensor<f32>=@x.bin` becomes `f32=@x.bin`, and `4xi32=0..1` becomes `4xi32=0`. In a spec, `0..1`
-    stands for random integers, which IREE's tools cannot make. `doit extract` writes no other range."""
+    For example, `tensor<f32>=@x.bin` becomes `f32=@x.bin`. The range in `4xi32=0..1` stands for random
+    integers. IREE's tools cannot make them; the result is `4xi32=0`. `doit extract` writes no range except `0..1`."""
     type_, equals, value = word.partition("=")
     return f"{type_.removeprefix('tensor<').removesuffix('>')}{equals}{'0' if value == '0..1' else value}"
 

@@ -44,11 +44,11 @@ class Split(msgspec.Struct, frozen=True):
 def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], call_ns: int) -> Split:
     """Divide `call_ns`, the wall time of all calls together, into the parts of `Split`.
 
-    If the profile does not have the start and end of a queue operation, they are estimated. An operation with
-    dispatches counts as running from the start of its first dispatch to the end of its last dispatch. For an
-    operation without dispatches, the profile then has only two times: when it was submitted, and when its
-    dependencies were fulfilled. The operation counts as running from the first to the second (`submitted_ns` to
-    `ready_ns`).
+    If the start and end of a queue operation are not in the profile, they are estimated:
+    - with dispatches: the start of the operation's first dispatch, and the end of its last dispatch;
+    - without dispatches: its submission (`submitted_ns`), and when its dependencies are fulfilled (`ready_ns`).
+
+    The time of a barrier counts as waiting.
 
     Raises:
         ToolError: the events of the profile took longer than `call_ns`."""
@@ -76,10 +76,10 @@ def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], c
 
 
 def spans_of(launches: Iterable[Launch], operations: Iterable[QueueOperation]) -> list[Span]:
-    """Return the start and the end of each queue operation's execution, in ns.
+    """Return the time span (start, end), in ns, of each queue operation: its execution, if recorded.
 
-    If the profile does not have these times, they are estimated. An operation with dispatches counts as running from
-    the start of its first dispatch to the end of its last dispatch, and any other from `submitted_ns` to `ready_ns`."""
+    If the execution is not recorded, the span covers all dispatches of the operation. For an operation without
+    dispatches, the span covers its wait for dependencies (`submitted_ns` to `ready_ns`), the only recorded times."""
     executing = _executing(launches)
     return [_span(each, executing.get(each.submission)) for each in operations]
 

@@ -87,11 +87,10 @@ class Located(msgspec.Struct, frozen=True):
     whole: str | None = None
     """The reason why the case's own results are wrong; None if they are right or were not verified."""
     other: str | None = None
-    """The name of a target that may serve as the reference in place of the present one.
+    """The name of another target that can serve as the reference; None if none is needed or none is found.
 
-    Such a target is searched only if some sites do not compile for the present reference. The first of these sites
-    must compile for the target, and this machine must have a device of the target. The name is None if all sites
-    compile for the present reference, or if no such target was found."""
+    Another target is needed if a site does not compile for the present reference. The first such site compiles for
+    the target found, and this machine has a device of the target."""
 
     @property
     def wrong(self) -> tuple[SiteCheck, ...]:

@@ -138,9 +138,9 @@ def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]
     """Find the source operations of each dispatch for which `located` has none.
 
     The result is a dict from the index of each such dispatch to the numbers of its source operations. A dispatch's
-    neighbors are the nearest dispatches before and after it in the data flow for which `located` has source
-    operations. The candidates are the source operations that lie between those of the preceding neighbors and those
-    of the following ones, and that `located` has for no dispatch. If some candidates only move data, the candidates
+    neighbors are the nearest dispatches, upstream and downstream, that have source operations in `located`. The
+    candidates are operations that are nowhere in `located`. They form paths, in the source's data flow, from an
+    upstream neighbor's operations to a downstream neighbor's operations. If some candidates only move data, those
     that compute are dropped: the dispatch has no tag of a computing operation, and thus usually moves data.
 
     A dispatch without candidates gets those source operations of its neighbors whose tags occur inside the dispatch.

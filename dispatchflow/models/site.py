@@ -13,8 +13,8 @@ Evidence = Literal["location", "data flow", "launch"]
 - `location`: an operation inside the site's dispatch has the location of the source operation.
 - `data flow`: the locations inside the dispatch do not suffice as evidence, because loads, stores and moves of data
   may have the location of another operation. In the def-use graph, the source operation lies between the operations
-  of the preceding dispatches and those of the following dispatches. If no operation lies there, the source operation
-  is one that a preceding or following dispatch computes and whose location also occurs inside the site's dispatch.
+  of the preceding dispatches and those of the following dispatches. If there is no such operation, operations of
+  the preceding and following dispatches are taken, if their locations also occur inside the site's dispatch.
   For example, a copy into a padded tensor has the location of the convolution that reads the tensor.
 - `launch`: the compiler added the dispatch after it had formed all others. The operation that launches the dispatch
   has the location of the source operation."""
@@ -36,7 +36,7 @@ class SourceOperation(msgspec.Struct, frozen=True):
     place: str | None = None
     """The place in the source, such as `net.mlir:12:8`: file, line and column."""
     computes: bool = True
-    """Whether the operation computes elements of tensors, or moves them to other places.
+    """Whether the operation computes or moves elements of tensors.
 
     For example, this is False for reshapes and fills, and for arithmetic on single numbers, which the host computes."""
     constant: bool = False

@@ -33,7 +33,7 @@ class Calls(NamedTuple):
     """The profiling events of the measured calls of a block (one profiled process)."""
 
     launches: tuple[tuple[Group, Launch], ...]
-    """Each launch of a dispatch, with the numbers of the sites that it may belong to; usually one."""
+    """Each launch, with the number of its site, such as `(3,)`, or of all its possible sites: `(3, 7)`."""
     operations: tuple[QueueOperation, ...]
     calls: int
     total_ns: int
@@ -64,7 +64,7 @@ class Block(msgspec.Struct, frozen=True):
 
     calls: int
     steady: bool
-    """Whether all calls submitted the same operations, so that warm-up calls were recognized and left out."""
+    """Whether all calls submitted the same operations. If not, the times include the warm-up calls."""
     split: Split
     sites: tuple[SiteBlock, ...]
 
@@ -101,7 +101,7 @@ class ProgramTimes(msgspec.Struct, frozen=True):
     """The times of all sites of a program, and the parts into which a call is divided."""
 
     sites: tuple[SiteTime, ...]
-    """The sites that the profiled calls launched, in program order."""
+    """The times of the sites that were launched in the measured calls, in program order."""
     untimed: dict[int, str]
     """A dict of the sites that have no time: the keys are their numbers, the values are the reasons.
 
@@ -111,9 +111,9 @@ class ProgramTimes(msgspec.Struct, frozen=True):
     steady: bool
     """Whether all calls submitted the same operations."""
     at_load_ns: int | None = None
-    """The time in which dispatches of initializers run while the program is loaded; None if unknown.
+    """The time in ns that dispatches take while the program is loaded; None if unknown or if none run.
 
-    To measure this time, a load of the program is recorded and then replayed."""
+    Profiles begin after the load; therefore the load's commands are recorded, and a replay is profiled."""
     load_unknown: str | None = None
     """The reason why `at_load_ns` is unknown in a program whose initializers launch dispatches."""
 
@@ -182,9 +182,9 @@ def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int)
 
 
 def first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:
-    """Return the number of the first submission in the last repetition; 0 if nothing was submitted.
+    """Return the number of the submission (`QueueOperation.submission`) that begins the last repetition.
 
-    The result is None if the calls do not all submit the same operations."""
+    The result is 0 if nothing was submitted, and None if the calls do not all submit the same operations."""
     dispatches: dict[int, list[str]] = defaultdict(list)
     for launch in profile.launches:
         dispatches[launch.submission].append(launch.export)

@@ -28,8 +28,8 @@ _STEP = 8.0
 """The magnitude of each term of a score in the recipe `balanced`: all terms are 8 or -8.
 
 A term is the product of a query's element and a key's element, times the scale; or the element of a mask, which is
-always -8. If a kernel does not read a term of -8, a key's score is larger by 8 than all others. The key then gets
-most of the weight, even among hundreds of keys: exp(8) is 2981."""
+always -8. All keys have equal scores. If a kernel does not read one of the terms of -8 in one key's score, this score
+rises by 8. The key then gets most of the weight, even among hundreds of keys: exp(8) is 2981."""
 
 
 class Shape(NamedTuple):

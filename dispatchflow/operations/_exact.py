@@ -24,20 +24,20 @@ If fewer results depend on an element, and results are clipped (by a relu) or ro
 change none of them. More sets of inputs are then made."""
 
 _ROWS = 16
-"""The least number of results that should depend on each element of a factor, before a relu or gelu.
+"""The least number of results that should use each element of a factor, if there is a relu or gelu.
 
-If fewer results depend on an element, as in a product A·B with fewer than 16 rows or columns, the recipe `random` may
-not show a missing relu. The operation then has one more set of exact inputs, with negative sums (`Thinning.clipped`).
-It also has this set if a factor is unsigned."""
+If fewer results use an element, as in a product A·B with fewer than 16 rows or columns, the recipe `random` may not
+show a missing relu. The operation then has a set of exact inputs with negative sums (`Thinning.clipped`). It also has
+this set if a factor is unsigned."""
 
 
 _LARGEST_BITS, _SUM_BITS, _SUM_TERMS, _RESULT_BITS = 8, 32, 32, 8
-"""The limits that decide whether the inputs of the recipe `largest` are used.
+"""The limits within which the recipe `largest` is used; it shows sums computed in too few bits.
 
-These inputs show sums that are computed in too few bits. They are used if factors are integers of at most 8 bits,
-sums are computed in at least 32 bits and have at least 32 terms, and results have at least 8 bits. In other cases,
-these inputs are not needed or show nothing. For example, factors of 16 bits do not need them: with the inputs of the
-recipe `exact`, sums already exceed the range of 32 bits and wrap, and a sum in fewer bits is wrong."""
+The recipe is used if factors are integers of at most 8 bits, sums are computed in at least 32 bits and have at least
+32 terms, and results have at least 8 bits. Otherwise it is not needed or shows nothing. For example, the recipe
+`exact` is enough for factors of 16 bits: its sums exceed the range of 32 bits, and a kernel that adds in fewer bits
+gives wrong results."""
 
 
 class Operand(Protocol):
@@ -71,10 +71,10 @@ class Operation(Protocol):
 class ExactRange(NamedTuple):
     """The limits within which sums of the recipe `exact` are exact in the accumulator's type.
 
-    A term is a product of `factors` numbers from -r to r, and at most `safe` terms of a sum are not 0. To each sum,
-    `addends` numbers such as a bias are added, whose magnitudes are at most r + shift. The limits satisfy
-    safe · r**factors + addends · (r + shift) ≤ 2**digits, where `digits` is the accumulator's number of binary
-    digits, 24 for f32. Integer factors do not use r, because their sums may wrap (see `_range.one_sided`)."""
+    A term of a sum is a product of `Operation.factors` numbers from -r to r, and at most `safe` terms are not 0. A
+    sum may also have addends such as a bias (`Operation.addends` is their number), from -r + shift to r + shift. The
+    limits satisfy safe · r**factors + addends · (r + shift) ≤ 2**digits, where `digits` is the accumulator's number
+    of binary digits, 24 for f32. Integer factors may exceed r (`_range.one_sided`): their sums may wrap."""
 
     r: int
     """The largest magnitude: values are in -r … r, without 0."""
@@ -126,18 +126,18 @@ class Thinning(NamedTuple):
     Terms that are 0 keep a sum so small that the accumulator represents it exactly."""
 
     axes: tuple[tuple[int, ...], ...]
-    """The axes of each operand along which some elements are 0; () for an operand without zeros.
+    """The axes of each operand along which it has zeros: (1,) if each row has some, () if none.
 
     With ((1,), ()), some elements in each row of the first operand are 0, and the second operand has no zeros."""
     share: int = 0
     """The number of nonzero elements in each line along `axes`; for the axes (1,), a row is a line."""
     part: int = 0
     parts: int = 1
-    """The number of sets of inputs that are needed for each element to contribute to enough results.
+    """The number of sets of inputs that have zeros along `axes`, at different positions in each set.
 
-    Before a relu or gelu, `FEW` results are enough; otherwise, one result is enough. The sets have zeros along the
-    same axes, but at different positions. `part` is the index of this set among them, from 0. The last sets are left
-    out if the operation would have more than `_SETS` of them."""
+    With this number of sets, each element contributes to at least one result; with a relu or gelu, which may hide an
+    error, to `FEW` results, or to all that use the element. `part` is the index of this set among them, from 0. The
+    last sets are left out if the operation would have more than `_SETS` of them."""
     balanced: bool = False
     """Whether the terms of a sum are 1 and -1 and add up to 3 or 4, so that the result shows a lost term.
 
@@ -146,18 +146,18 @@ class Thinning(NamedTuple):
     clipped: bool = False
     """Whether most sums are negative before a relu or gelu, so that a missing relu changes results.
 
-    In the other sets of exact inputs most sums are positive, and a missing relu does not change their results. The
-    recipe `random` does not always show the error: if a column has few results, all its sums may be positive. In a
-    clipped set, a floating-point bias is negative. An integer bias is near the upper end of its type's range: a sum
-    that is positive without the bias wraps to a negative number, and a negative sum becomes positive.
+    In the other sets of exact inputs, most sums are positive, and a relu does not change them. The recipe `random`
+    may have no negative sum in a column with few results. In a clipped set, a floating-point bias is negative. An
+    integer bias is near the upper end of its type's range, which reverses the signs of sums: positive sums wrap to
+    negative ones, and negative sums become positive.
     """
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
     """Return a description (`Thinning`) of each set of inputs of the recipe `exact`.
 
-    A description gives the positions of zeros, and the signs of the terms and of the sums. The result is empty if
-    zeros in the operands cannot make the sums exact."""
+    A description gives the positions of zeros, and the signs of the terms and of the sums. Zeros leave fewer terms in
+    a sum, so that no rounding is needed. The result is empty if zeros cannot achieve this."""
     sets, types = _unclipped(operation), operation.types
     # The random products of unsigned and signed integers have one sign in most columns.
     mixed = any(element.is_unsigned for element in types.operands)
@@ -168,9 +168,9 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
-    """Return a `Thinning` for each set of inputs of the recipe `exact`, except the set with negative sums.
+    """Return a `Thinning` for each set of exact inputs, except the set that shows a missing relu.
 
-    `thinnings` adds that set; see `Thinning.clipped`."""
+    A `Thinning` describes zeros and signs. `thinnings` adds the set for a missing relu (see `Thinning.clipped`)."""
     # If all terms may be nonzero, there is one set. There are two if clipping or rounding of the results may hide an
     # error in one set. Otherwise there are as many sets as are needed for each element of each operand to contribute to
     # a result in at least one set, but at most `_SETS`.
@@ -216,7 +216,7 @@ def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: i
 
     The share is the number of nonzero elements in a line. A line is all elements of an operand that differ only in
     their indices along its `axes`, such as a row of a matrix for (1,). A share of 2, 4, 6 or 8 is reduced by one. The
-    result is 0 if no operand has such axes."""
+    result is 0 if `axes` is () for every operand."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

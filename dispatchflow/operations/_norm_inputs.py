@@ -26,9 +26,9 @@ fewer than 128 elements is a single block."""
 def balanced(raw: Array, recipe: str, layer: bool, types: Signature) -> Array:
     """Return rows of 1 and -1 for the recipes `counted` and `mixed`; some elements have larger magnitudes.
 
-    A row adds up to 0, and in the recipe `mixed` each block of `_BLOCK` elements does, too. If a row has an odd
-    number of elements and `layer` is false (RMS normalization), the row and its last block add up to -1. A row of a
-    single element is 2 if `layer` is true, and otherwise a negative random number."""
+    A row adds up to 0, or to -1 if its number of elements is odd and `layer` is false (RMS normalization). In the
+    recipe `mixed`, the last block of a row (see `_BLOCK`) has the row's sum, and each other block adds up to 0. Rows
+    of a single element differ: the element is 2 if `layer` is true, and otherwise a negative random number."""
     # In `mixed`, the running mean is therefore near 0, and a kernel that updates a mean for each element adds squares
     # that are nearly exact. With other running means, the squares would have few values, whose roundings add up. In
     # `counted`, parts of a row have different means: a kernel must not merge their variances as if the means were
@@ -49,9 +49,9 @@ def balanced(raw: Array, recipe: str, layer: bool, types: Signature) -> Array:
 def _blocks(raw: Array, recipe: str, layer: bool, larger: Array | None = None) -> Array:
     """Return blocks of one size that consist of 1 and -1; some elements have larger magnitudes.
 
-    `raw` is an array [rows, blocks, size] of random integers. A block of even size adds up to 0. A block of odd size
-    adds up to -1. If `layer` is true, a block of odd size has one 2 and adds up to 0; a single element becomes 2.
-    `larger` has two factors for each row. In each block, each factor multiplies one 1 and one -1."""
+    `raw` is an array [rows, blocks, size] of random integers. A block of even size adds up to 0, and a block of odd
+    size to -1: [-1, 1, -1]. If `layer` is true, an odd block has a 2, and the sum is 0: [-1, 2, -1]; size 1 gives
+    [2]. `larger` has two factors for each row. In each block, each factor multiplies one 1 and one -1."""
     size = raw.shape[2]
     order, negative = raw.argsort(axis=2), size // 2 + size % 2
     rank = np.empty_like(order)
@@ -112,8 +112,8 @@ def _late(raw: Array) -> Array:
 
 
 def _end(n: int) -> int:
-    """Return how many columns, at the end of a row, are for the elements farthest from the mean.
+    """Return how many columns at the end of a row may contain outliers (elements far from the mean).
 
-    n is the number of all columns. A correct kernel that updates a running mean loses some digits of the variance
-    in each column that follows such an element. Therefore only a few columns may follow."""
+    n is the number of all columns. Outliers are at the end because a correct kernel that updates a running mean loses
+    some digits of the variance in each column after an outlier."""
     return min(max(n // 256, 16), n)

@@ -192,13 +192,13 @@ def largest(operation: Operation) -> list[Array]:
 def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bool | None) -> Array:
     """Return the integers `values`, moved near the ends of the accumulator's range.
 
-    `values` are the small integers of an operand that is added to sums. They are returned unchanged if the operand
-    does not have the accumulator's type. Without a relu, all integers are moved. Before a relu, `clipped` selects
-    which integers are moved, all to the upper end:
+    `values` are the small integers of an operand that is added to sums, such as a bias. They are returned unchanged
+    if the operand does not have the accumulator's type. Without a relu, all integers are moved, to either end. With a
+    relu, only some are moved, and only to the upper end. `clipped` selects them:
 
-    - None (there is only one set of exact inputs): every third integer.
-    - False (one of several sets, but not the set of `Thinning.clipped`): no integer.
-    - True (the set of `Thinning.clipped`): all integers of the bias, so that positive sums wrap to negative ones."""
+    - None (the operation has one set of exact inputs): every third integer.
+    - False (the first of two sets): no integer.
+    - True (the second set, see `Thinning.clipped`): all integers of the last operand; positive sums then wrap."""
     # The operand is added to sums. Some of these additions then wrap, and a kernel whose additions saturate gives
     # another result. The first integer is near the end that has the sign of the first sum (see `one_sided`); each other
     # integer is near the end that has its own sign. An operand whose type is not the accumulator's is not changed.

@@ -49,17 +49,17 @@ class Operand(msgspec.Struct, frozen=True):
 
     type: TensorType
     summed: tuple[int, ...] = ()
-    """The axes that are summed over: `k` of A in A·B. For exact sums, a row of A may contain many zeros."""
+    """The axes that are summed over: `k` of A in A·B. For B, `k` is in `crossed` instead."""
     shared: int | None = None
     """The summed axis on which both factors of a term have the same index: `k` in A[i, k] · B[k, j]."""
     crossed: tuple[int, ...] = ()
-    """The summed axes of the other factor: in A·B, A has `k` in `summed`, and B has `k` here.
+    """The axes that are summed over, if another factor has them in `summed`: `k` of B in A·B.
 
     Verification may use inputs with zeros along `summed` or along `crossed` axes, but never along both at once."""
     lines: tuple[int, ...] = ()
-    """The axes that the operand and the result have in common, except those that a window moves along.
+    """The axes whose indices select a line: in A·B, `m` of A (a line is a row) and `n` of B (a column).
 
-    Indices on them select one line: in A·B, a row of A or a column of B. Empty if lines are not used (for a bias)."""
+    All terms of a result come from one line of each operand. Empty if lines are not used (for a bias)."""
     low: float = -1.0
     high: float = 1.0
     """Random floating-point values are in the range from `low` to `high`."""
@@ -130,7 +130,7 @@ class Operation(Workload):
     def label(self) -> str:
         """Sizes, types with layouts, and options that are not default: `4x4x4_f32t_f32t_f32t_accumulate_yes`.
 
-        The types are from `signature`: with `epilogue=cast`, two different signatures can have the same `types`."""
+        With `epilogue=cast`, the result's type in the label is the one before the cast."""
         types, lettered = self.signature, set(self.layout) <= _LETTERS
         elements = [element.mlir for element in types.operands]
         if lettered:
@@ -248,7 +248,7 @@ class Operation(Workload):
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return a bound on the errors for a recipe's inputs. Override this if it is less than `error`."""
+        """Return `error(operands)`. Override this if the inputs of a recipe have a smaller error bound."""
         return self.error(operands)
 
     @property
@@ -269,7 +269,7 @@ class Operation(Workload):
 
     @property
     def clips(self) -> bool:
-        """Whether a relu or gelu may hide errors of negative sums. Most `exact` sums are then positive."""
+        """Whether a relu or gelu is applied to the sums, so that errors of negative sums may not show."""
         return False
 
     @property

@@ -133,19 +133,18 @@ class Softmax(Operation):
         """Two numbers that define the rows of `_rising`: the number T of stairs in a row, and an exponent p.
 
         Stairs are the elements at which the row's running maximum rises in small steps, up to 0. The exponential of
-        stair t, from 1 to T, is (t / T)**p. A row of n > 1 elements has at most n / 2 stairs. An online softmax must
-        rescale its sum of exponentials at each stair. If it does not at stair 2, the final sum is too large. The
-        relative error is about (1 + p) · (2**p - 1) / T**(1 + p), and larger for a later stair. T and p are chosen so
-        that even the smallest error exceeds the error bound. The bound grows with T, because it includes a rounding
-        for each stair."""
+        stair t, from 1 to T, is (t / T)**p. A row of n > 1 elements has at most n / 2 stairs. At each stair, an
+        online softmax must rescale its sum of exponentials. A kernel that omits one rescaling gets too large a sum.
+        The relative error is smallest for stair 2: about (1 + p) · (2**p - 1) / T**(1 + p). With the chosen T and p,
+        this error exceeds the error bound. The bound grows with T, because it includes a rounding for each stair."""
         stairs, power = (8, 1.0) if self.signature.accumulator.bits == 16 else (512, 0.2)
         return min(max(self.sizes[1] // 2, 1), stairs), power
 
     @property
     def _nearest(self) -> float:
-        """The least distance of elements that are not stairs from the row's maximum, in rows of `_rising`.
+        """The low elements of a row of `_rising` are below the row's maximum by at least this number.
 
-        Stairs are the elements at which the running maximum rises by a small step."""
+        Each other element is a stair: it raises the row's running maximum by a small step."""
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:
@@ -233,9 +232,9 @@ class Softmax(Operation):
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
         """Return a bound on the error of each result, for inputs that a recipe makes for verification.
 
-        For the recipe `random`, this is the bound of `error`. For other recipes it is smaller: 2·ULPS·u·y, where y is
-        the result, u is the accumulator's unit roundoff, and ULPS·u bounds the relative error of an exponential. It is
-        at most a quarter of the change in y if one term is lost. For `peaked` and `rising`, further terms are added."""
+        For `random`, it is that of `error`. For other recipes, it is 2·ULPS·u·y, and more for `peaked` and `rising`:
+        y is the result, u the accumulator's unit roundoff, and ULPS·u bounds the relative error of exp. It is at most
+        y · (largest y of the row) / 4, unless y may be flushed to zero. Losing the largest term changes y by more."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np

@@ -45,9 +45,8 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
     """Return the operation of a sweep that gives dims but no operation's name.
 
     `words` is a dict from the sweep's other keys to their values. An operation fits if it has all of `dims`, and
-    every option among these keys, such as `epilogue`. If several operations fit, each of these rules in turn keeps
-    those for which it holds, if there are any: the operation accepts the values; it has no other dims; its `by_dims`
-    is true.
+    every option among these keys, such as `epilogue`. If several fit, those that accept all values are preferred;
+    among these, those without other dims; and among the latter, those whose `by_dims` is true.
 
     Raises:
         SpecError: no operation fits, or several are left.
@@ -131,11 +130,11 @@ def by_field(word: str, place: Location) -> str:
 def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return, for each operation, the types, layouts and option values in `words` that it accepts.
 
-    The result is a dict from an operation's name to a dict from each key to the accepted values, joined to one text. An
-    operation is left out if it accepts none of the values of a key.
+    The result is, for example, `{"matmul": {"dtype": "f16;f32", "layout": "nt"}}`. An operation is left out if it
+    accepts none of the values of a key.
 
     Raises:
-        SpecError: a value in `words` is accepted by no operation. The error shows `facts`.
+        SpecError: no operation accepts one of the values. `facts` (label → text) are printed with the error.
     """
     written = {word: sweep_words.values(word, words[word]) for word in _NARROWING if word in words}
     for word, values in written.items():

@@ -125,8 +125,8 @@ def _none_chosen(case: Case, numbers: Sequence[int]) -> SpecError:
 def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]]) -> Captured:
     """Capture the operands and results of sites. Each item of `sharing` has the sites that share a module.
 
-    Only the first site of each module is captured. All sites in `sharing` are captured instead if the command line
-    has `execution=`, or if the first of several sites cannot be captured: another one of them can replace it."""
+    By default, only the first site of each module is captured. If this fails for a module with several sites, all
+    sites are captured, so that another site can replace the first. With `execution=`, all sites are captured too."""
     if workspace.values.get("execution") is None:
         captured = captured_of(workspace, case, [sites[0].number for sites in sharing])
         if not any(len(sites) > 1 and sites[0].number in captured.missing for sites in sharing):

@@ -43,7 +43,7 @@ class MachineFacts:
 
     @cached_property
     def unusable(self) -> str | None:
-        """The reason why the directory cannot keep facts. None if the directory can be used."""
+        """The reason why facts cannot be kept, such as "there is no home directory"; None if none is found."""
         if self.root is None:
             return "there is no home directory"
         try:

@@ -10,9 +10,9 @@ latest        the key with which each stage of a case last ran, for `doit explai
 measurement   all measurements; if a key has several, the newest one that has ended counts
 block         the blocks (timings of benchmark processes) of each measurement; a block is recorded when it ends
 row           the rows of all Parquet files; if a file is lost, it is written again from these rows
-said          two kinds of entries: name of a row → identity of the newest row with this name;
-              "CASE PATH", where PATH leads from the store to a directory `build/` → identity of the row that
-              PATH/CASE/ shows, followed by " sites KEY" (the key of the stage `sites`) if it also shows sites
+said          "NAME" → "IDENTITY": the newest row with this name
+              "CASE PATH" → "IDENTITY": the row that PATH/CASE/ shows; PATH is that of a `build/`, seen from the store
+              "CASE PATH" → "IDENTITY sites KEY": the same, if sites are shown too; KEY is that of the stage `sites`
 remembered    name → value: facts that are expensive to find out"""
 
 VERSION = 4

@@ -48,10 +48,10 @@ class Sensitivity:
 
     @property
     def _weight(self) -> float:
-        """The weight of `self` as a prior. The method `learned` adds it to the weight of a case's runs.
+        """The weight of `self` as a prior in `learned`.
 
-        The weight of runs is the sum of (x - mean of x)**2 over the runs, where x is the log(anchors' time) of a run.
-        Anchors are kernels that never change."""
+        A prior of the weight w counts as much as runs for which the sum of (x - mean of x)**2 is w, where x is the
+        log(anchors' time) of a run. Anchors are kernels that never change."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:

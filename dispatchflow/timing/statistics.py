@@ -87,9 +87,9 @@ def widening(blocks_ns: Sequence[float]) -> float:
     """Return the factor by which the correlation of successive times widens the median's interval.
 
     The factor is sqrt((1 + r) / (1 - r)), where r is the correlation of the logarithms of successive times. The bias
-    of r is corrected as in Kendall 1954, and r is limited to 0.9. If n times are independent, their r, before the
-    correction, has the mean -1/n and the standard error 1/sqrt(n). The factor is therefore 1 if this r is at most
-    1/sqrt(n) - 1/n. It is also 1 if all times are equal."""
+    of r is corrected as in Kendall 1954, and r is limited to 0.9. The factor is 1 if all times are equal. It is also 1
+    if r, before the correction, shows no correlation. The limit is one standard error, 1/sqrt(n), above -1/n, the mean
+    of r for n independent times."""
     logs = [log(ns) for ns in blocks_ns]
     count, mean = len(logs), sum(logs) / len(logs)
     apart = [value - mean for value in logs]

@@ -127,8 +127,8 @@ class _Waits:
     def seconds(self, cpu_s):
         """Return the longest time, in s, that a thread waited for a CPU because other processes used it.
 
-        `cpu_s` is the CPU time that the tool used. Returns None if the kernel does not report the times, or if the tool
-        may run on all CPUs."""
+        The time is computed only for a tool that is restricted to certain CPUs (`self.cpus`). For other tools, and if
+        Linux does not report the times, the result is None. `cpu_s` is the CPU time that the tool used."""
         idle_s = self._idle_s()
         if not self.threads or self.idle_s is None or idle_s is None:
             return None

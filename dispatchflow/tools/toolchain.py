@@ -218,10 +218,11 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
 
 
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
-    """Return the compiler's program files, one from each directory that has one.
+    """Return `compiler` and other files of the compiler in `ran`, only one file from each directory.
 
-    These directories may contain the linker and the platform libraries too. `ran` are the files that were loaded when
-    `compiler` ran. They are needed if `compiler` is a script that starts a compiler in another directory."""
+    The caller looks for the linker and the platform libraries in these directories. `ran` are the files that were
+    loaded when `compiler` ran. If `compiler` is a script that starts /opt/iree/bin/iree-compile, `ran` has that
+    file."""
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 

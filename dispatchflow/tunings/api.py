@@ -59,8 +59,8 @@ class Lowering(msgspec.Struct, frozen=True):
     region: bool = False
     """Whether the main op and the ops after it are emitted inside one dispatch region.
 
-    Outside of a region, the compiler replaces some ops by ops without `attribute`. It does so with some ops that have
-    a dimension of size 1, and in IREE 3.9 and 3.10 with all named convolutions."""
+    Outside of a region, the compiler replaces some main ops by other ops, which do not get the text of `attribute`.
+    This happens to some ops with a dimension of size 1, and in IREE 3.9 and 3.10 to all named convolutions."""
 
 
 @dataclass(frozen=True, slots=True)

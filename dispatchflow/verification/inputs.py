@@ -7,14 +7,15 @@ independent of the tuning. An operation may define recipes itself (`Operation.ma
 - `exact`: floating-point operands are small integers, with enough zeros that the accumulator represents every partial
   sum exactly. All orders of summation give the same bits, so a difference is a bug and not rounding. At most
   `ExactRange.safe` terms of each result are nonzero (oneDNN's tests/benchdnn/matmul limits only the average number).
-  Each line of an operand, such as a row of A in A·B, is multiplied by a power of two, unless the operation adds an
-  operand to the sums or clips them (a relu). Factors of integer types are large, and sums may wrap (see `_range`).
+  If the sums are stored without a bias, relu or the like, each line of an operand, such as a row of A in A·B, is
+  multiplied by a power of two. Factors of integer types are large, and sums may wrap (see `_range`).
 - `largest`: integers near one end of their type's range; see `operations._range.largest`.
 - `wide`: like `exact`, but the operands have as many digits as exact sums allow (22 of f32's 24 binary digits). In
   most products one factor has all these digits and the other is 1 or -1 (for 8-bit floats, plus or minus a power of
-  two). In some products of f32 or f64, each factor has half of the digits. Each sum has few nonzero terms, spread
-  over the summed dims. Their places differ between rows, or columns, of the result. The result has wrong bits if a
-  kernel reads operands in a narrower type, leaves out a part of a product, or adds a part in a narrower accumulator.
+  two). In some products of f32 or f64, each factor has half of the digits. Each sum has few nonzero terms (at most 4
+  in f32), spread over the summed dims. In A·B, the next row (or column) of the result has them at other indices `k`.
+  The result has wrong bits if a kernel reads operands in a narrower type, leaves out a part of a product, or adds a
+  part in a narrower accumulator.
 - `random`: floating-point numbers are uniform in [-1, 1), or in the operand's own range, and are rounded to the
   element type. Integers are uniform in their type's range, or in a part of it for a bias before a relu."""
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _BOTH = 2
-"""`_turn` returns this number for an index at which both factors have half of the digits (11 in f32)."""
+"""The number in a result of `_turn` that means: each factor has half of the digits (11 of 22 in f32)."""
 
 _PARTS = 16
 """Kernels may split a factor with at least this many binary digits (f32, f64) into narrower pieces."""
@@ -113,10 +114,10 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) -> Array:
     """Return random integers from -r to r, without 0, for an operand; `exact_range` chooses r.
 
-    `ExactRange.shift` is added to the integers of an operand that is added to sums, such as a bias. If a relu or gelu
-    clips the sums, the shift makes most sums positive; otherwise, the shift is 0. If sums must be negative instead
-    (`clipped`, see `Thinning.clipped`), the shift is subtracted from the integers of a floating-point operand.
-    Finally, `_held` adapts the integers to the element type."""
+    If a relu or gelu follows, `ExactRange.shift` is added to the integers of each operand that is added to sums, such
+    as a bias. Most sums are then positive. If `clipped` is true, most sums must be negative (see `Thinning.clipped`),
+    and the shift is subtracted from a floating-point bias, not added. Finally, `_held` adapts the integers to the
+    element type."""
     numbers = exact_range(operation)
     values = below(raw, 2 * numbers.r) - numbers.r
     values += values >= 0  # no zeros: a lost zero would not be noticed
@@ -191,12 +192,12 @@ def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
 
 
 def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
-    """Return (axes of each operand along which `wide` has zeros, number of nonzero elements in a line).
+    """Return where the recipe `wide` has zeros: (axes of each operand, nonzero elements in a line).
 
-    The axes are () for an operand without zeros. A line is all elements of an operand that differ only in their
-    indices along these axes, such as a row of A in A·B. The next line usually has nonzero elements at other places.
-    Only one factor of a product has zeros: the one whose lines together use the larger share of the places. With 4
-    nonzero elements in a line, 8 rows of A use 32 indices `k` and 16 columns of B use 64: B has zeros."""
+    For A·B, the result ([(1,), ()], 4) means: each row of A has 4 nonzero elements, and B has no zeros. The next row
+    usually has its nonzero elements at other indices `k`. The factor whose nonzero elements use more of these indices
+    gets the zeros. For example, 8 rows of A with 4 nonzero elements use 32 indices, and 16 columns of B use 64: B gets
+    the zeros."""
     operands, (_, terms) = operation.operands(), wide_digits(operation)
     found: list[tuple[float, list[tuple[int, ...]], int]] = [(0, [()] * len(operands), 0)]
     for name in ("summed", "crossed"):
@@ -212,11 +213,12 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 
 
 def _all_codes(operation: Operation) -> int:
-    """Return how many different exponents the recipe `wide` gives to the 8-bit floats of a line.
+    """Return the number of exponents that `wide` gives to the 8-bit floats of a line.
 
-    A line is, for example, a row of A in A·B. Kernels may decode 8-bit floats with tables, so `wide` uses all
-    significands of the type (`_range.codes`). The result is 0 if `wide` does not: if the factors are not 8-bit
-    floats, or have more digits than exact sums allow, or if the operation adds an operand to sums or clips them."""
+    A line is, for example, a row of A in A·B. Kernels may decode 8-bit floats with a table. To test all parts of the
+    table, `wide` combines these exponents with all significands of the type (`_range.codes`). The result is 0 if
+    `wide` does not do this: for factors that are not 8-bit floats or have more digits than exact sums allow, and for
+    operations with a bias, a relu or the like."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     if not narrow or operation.addends or operation.clips:
@@ -232,10 +234,11 @@ def _multiplied(operand: Operand) -> bool:
 
 
 def _turn(size: int, digits: int) -> Array:
-    """Choose which of two factors has `digits` binary digits, at each index of the axis that they share.
+    """Choose which factor of each product has many digits in the recipe `wide`.
 
-    The result has a number for each of the `size` indices of this axis (`k` in A·B): 0 for the first factor, or 1 for
-    the second. The other factor is then 1 or -1. The number `_BOTH` means that each factor has half of the digits."""
+    The result has a number for each of the `size` indices of the axis that both factors share (`k` in A·B): 0 if the
+    first factor has `digits` binary digits and the second is 1 or -1, 1 for the reverse, `_BOTH` if each has half of
+    them."""
     # Only types with many digits have `_BOTH`: their products may be computed from products of parts of the factors.
     #
     # Each index has a rank, and `_mask` selects indices with successive ranks. The answers are the Thue-Morse sequence

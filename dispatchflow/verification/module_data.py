@@ -216,9 +216,9 @@ def number_type(declared: str, nbytes: int) -> np.dtype[Any]:
 
 
 def number(held: bytes, declared: str) -> Array | None:
-    """Convert `held`, a bare number (no tensor) as the runtime wrote it, to an array of rank 0.
+    """Convert the bytes that the runtime wrote for a bare number (no tensor) to an array of rank 0.
 
-    An integer narrower than these bytes is in the low bits. The result is None for f16 and bf16."""
+    If the runtime wrote 4 bytes for an i8, the low 8 bits are its value. Returns None for f16 and bf16."""
     if declared in ("f16", "bf16") or len(held) not in (4, 8):
         return None
     (value,) = np.frombuffer(held, number_type(declared, len(held)))

@@ -2,9 +2,8 @@
 
 A recipe is a way to make inputs whose results show certain errors (docs/verification.md). If the bound on the
 results' errors is too large, wrong results pass. Therefore this check imitates wrong kernels, with the inputs of each
-recipe. It plants an error in an operand, computes the reference from the operands with the error, and compares the
-outcome with the correct results, in the same way as a kernel's result. At least one recipe must detect each of these
-errors:
+recipe. It plants an error in an operand, computes the reference from the operands with the error, and judges the
+outcome as if a kernel had returned it. At least one recipe must detect each of these errors:
 
 - All elements of an operand are zero.
 - All elements at one index of an axis of an operand are zero, for example one row of a matrix. For each axis, the
@@ -157,8 +156,8 @@ def _without_element(values: Array, place: int) -> Array:
 def _spread(operation: Operation) -> bool:
     """Return whether results for the inputs of the recipe `wide` can show the error that `_middle` plants.
 
-    These inputs have few nonzero elements in a line, such as a row of A in A·B, at places that differ between lines.
-    If there are at least `_LINES` lines, some are at indices that `_middle` changes (every second one)."""
+    Each line of these inputs, such as a row of A in A·B, may have only few nonzero elements, and `_middle` may change
+    none of them. With at least `_LINES` lines, it changes some, because each line has them at other indices."""
     if not operation.has_wide:
         return False
     thinned = [
@@ -184,7 +183,7 @@ def _middle(values: Array, axis: int, element: ElementType) -> Array:
 def halved(values: Array, element: ElementType) -> Array:
     """Return `values` with half of the binary digits of their type, `element`.
 
-    Floats are rounded to the nearest number, and integers are truncated."""
+    For example, f32 is rounded to 12 of 24 digits. Integers are truncated: the low 4 bits of an i8 become 0."""
     digits = element.digits // 2
     if not element.is_float:
         lost = element.digits - digits

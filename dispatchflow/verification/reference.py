@@ -65,9 +65,9 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
 
     For other recipes, `error` may be much smaller than the result's last digit, and a term for the final rounding
     would hide small errors. Therefore reference - error and reference + error are rounded to the result's type. The
-    tolerance is the distance from the reference to the farther of these two rounded numbers. If the two are equal, no
-    other number passes, except when the reference is exactly halfway between two numbers of the type: both then pass.
-    Even a sum that is wrong by less than the last digit is thus detected if it rounds to a wrong number."""
+    tolerance is the distance from the reference to the farther of these two rounded numbers. If both are the same
+    number, only this number passes; its neighbor passes too if the reference is exactly halfway between them. Even a
+    sum that is wrong by less than the last digit is thus detected if it rounds to a wrong number."""
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)

@@ -52,8 +52,8 @@ _SQUARABLE = 1e150
 _NO_TERM = 2.0**60
 """The multiple of the typical magnitude above which the loose tolerance ignores elements.
 
-An example is finfo.min in a mask. Such a number was no term of a sum of typical magnitude: rounding it would cause an
-error larger than the sum, even in f64 (2**60 times the unit roundoff 2**-53 is 128). `_typical`, which does not know
+An example is finfo.min in a mask. If the typical magnitude is 1, a sum near 1 cannot have had a term of 2**60: the
+rounding error of this term alone would be 128, even in f64 (unit roundoff 2**-53). `_typical`, which does not know
 the typical magnitude yet, ignores elements above this multiple of a small element (the 5 % quantile)."""
 
 
@@ -82,7 +82,7 @@ def _rms(ordered: Array, counts: Array | int) -> Array:
 
 
 def _typical(sizes: Array) -> Array:
-    """Return, for each element, the typical magnitude in its line (usually its row) and its column."""
+    """Return a typical magnitude for each element from the medians of its line (see `_length`) and column."""
     # It is the median of the element's line times the median of its column, divided by the median of all elements.
     # Therefore lines and columns (channels) with different scales are each judged by their own scale. Two kinds of
     # elements are left out of the medians: zeros, because masks and clipped results have many zeros, and very large

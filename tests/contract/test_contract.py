@@ -47,8 +47,8 @@ _LIKE_MATMUL = ("batch_matmul", "chain", "matmul_splitk", "matvec", "vecmat")
 def words_of(choice: tuple[object, ...], case: Case) -> Words:
     """Return the properties ("words") of a case: each must occur in a case that this file tests.
 
-    The words are: operation, element types, layout, option values, tuning family, target and shape; the type of the
-    result; and the tuning itself. Operations in `_LIKE_MATMUL` have no words for types."""
+    `choice` is (operation, types, layout, option values, tuning, target, shape). Properties are these items, the
+    tuning's family, and the result's type (an epilogue may change it). For `_LIKE_MATMUL`, types are left out."""
     own = [*choice, case.operation.types.result]
     own[_TUNING] = case.tuning.family
     if choice[0] in _LIKE_MATMUL:
@@ -73,10 +73,10 @@ def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -
 
 
 def quick(name: str, seen: Words) -> set[Case]:
-    """Return a few cases of the operation `name` that together have the properties of all its cases.
+    """Return a few cases of the operation `name` that together have all properties of its cases.
 
-    A property (`words_of`) in `seen` may be missing, because a case chosen for another operation has it. A case with
-    a known failure is returned only if it has a property that no case without a known failure has."""
+    They need not have the properties (`words_of`) in `seen`, which cases of other operations have. A case with a
+    known failure is returned only if it has a property that no case without a known failure has."""
     own = {choice: case for choice, case in CASES.items() if choice[0] == name}
     sure = {choice: case for choice, case in own.items() if not KNOWN.covering(case)}
     found = covering(sure, seen)

@@ -29,10 +29,10 @@ from dispatchflow.verification.verdict import compare_bits, compare_bounded
 
 
 def variants(name: str) -> list[Operation]:
-    """Return all variants of an operation with its first type, and one variant with each other type.
+    """Return all variants of an operation that have its first type, and one variant for each further type.
 
-    Variants differ in layout and options. For the other types, the variant is the one with the first layout and the
-    first value of each option."""
+    Variants differ in layout and options. The variant for a further type has the first layout and the first value of
+    each option."""
     first = by_name(name)[0]
     return [
         operation
@@ -122,8 +122,8 @@ def edited(name: str) -> list[tuple[str, Operation, str]]:
 def chosen(name: str, every: bool) -> list[tuple[str, Operation, str]]:
     """Return (description, operation, wrong MLIR body) for errors that any operation may have.
 
-    An error is left out if verification does not detect it in the operands of the numpy reference, for example if
-    the result is the same. If `every` is false, only one error of each kind is returned."""
+    Each error changes operands; for example, it shifts elements. An error is left out if numpy's result for the
+    changed operands passes verification. If `every` is false, only one error of each kind is returned."""
     first = by_name(name)[0]
     # Plants edit operands of static sizes only.
     of_first = [o for o in by_name(name) if o.signature is first.signature and not o.dynamic_dims]

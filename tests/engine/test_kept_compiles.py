@@ -32,10 +32,9 @@ class Compiler:
         return Outcome(self.code, False, 1.5, 1.25, 1000)
 
     def made(self, scratch: Path, text: str = "a", argv: tuple[str, ...] = ARGV, digest: str = "d") -> Any:
-        """Compile `text`, or reuse an earlier result; return the outcome and all files.
+        """Compile `text` through `compiled.keeping`; return the outcome and the files as {path: content}.
 
-        This object stands in for the compiler. `compiled.keeping` turns it into a function that keeps and reuses
-        results."""
+        `keeping` calls this object, a fake compiler, only if it has not kept the result of an equal compile."""
         scratch.mkdir()
         (scratch / "module.mlir").write_text(text)
         resolver = SimpleNamespace(toolchain=SimpleNamespace(digest=digest), environment={"LC_ALL": "C"})

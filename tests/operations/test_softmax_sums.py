@@ -1,6 +1,6 @@
-"""At real sizes, verification reports a softmax with wrong sums, inverses of sums or maxima.
+"""In softmaxes of real sizes, verification detects a wrong maximum, exponential, sum or `1 / sum`.
 
-Correct kernels pass."""
+Correct softmaxes pass. All results are computed with numpy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Kernels with wrong sums and maxima are reported at real sizes.
+"""Verification detects wrong sums of up to 65,536 terms, and wrong maxima.
 
-For norm and attention, compiled modules with such errors are reported too."""
+It also detects errors in compiled modules: norm with rows of up to 16,384 elements, attention with 4,096 keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantized operations that sum in too few bits are reported, even for one row or one image."""
+"""Verification detects a too narrow accumulator of a quantized operation, even for one row or image."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Idle:
         return TOLD in outcome.out
 
     def settle(self) -> None:
-        """Run the command line until it prints `TOLD`, replacing all stored outputs by `TOLD` between runs."""
+        """Run the command line until it replays its stored output, which is replaced by `TOLD` after each run."""
         for _ in range(6):
             if self.told():
                 return

@@ -71,10 +71,10 @@ def unfused(operation: Operation, operands: list[Any]) -> Any:
 
 
 def along_the_other_axis(operation: Operation, operands: list[Any]) -> Any:
-    """Return a wrong result: the sums plus the bias or scale of the epilogue, added along the wrong axis.
+    """Return a wrong result: the bias or scale of the epilogue is added along the wrong axis.
 
-    The result may have a second error: a scale is added instead of multiplied, or a function, such as the relu of
-    `bias+relu`, is left out. If the epilogue has neither a bias nor a scale, None is returned."""
+    A scale is added, not multiplied: a second error. A function, such as the relu of `bias+relu`, is left out. If the
+    epilogue has neither a bias nor a scale, None is returned."""
     if operation.epilogue == "residual" or not operation.parameters():
         return None
     total, axis = unfused(operation, operands), operation.channel_axis

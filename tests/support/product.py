@@ -83,13 +83,13 @@ def everything(
 ) -> Iterator[tuple[tuple[object, ...], Case]]:
     """Yield (choices, case) for the combinations of operations, types, layouts, options and tunings.
 
-    The choices are the operation, type, layout, option values, tuning, target and shape of the case. With default
-    option values, all layouts are combined with all tunings. If an option differs from its default, the layout and
-    the tuning usually have their defaults; but with the operation's first type, one of these two may differ as
-    well.
+    The choices are (operation, type, layout, option values, tuning, target, shape). They are combined like this:
+
+    - default option values: all layouts with all tunings;
+    - another option value, the operation's first type: all layouts (default tuning), all tunings (default layout);
+    - another option value, another type: only the default layout with the default tuning.
 
     Args:
-        targets: the targets of the cases.
         types: the names of the types of the cases; None means all types."""
     for cls in OPERATIONS.values():
         shapes = SHAPES_OF.get(cls.name, SHAPES)
@@ -108,9 +108,9 @@ def everything(
 
 
 def large() -> Iterator[tuple[object, ...]]:
-    """Yield the choices of one large case for each operation, type, layout and target.
+    """Yield a tuple that describes a large case, for each operation, type, layout and target.
 
-    The choices are those that `everything` describes. The options and the tuning have their defaults."""
+    The tuple is (operation, type, layout, option values, tuning, target, shape), with default options and tuning."""
     for cls in OPERATIONS.values():
         for signature, layout, target in product(cls.signatures, cls.layouts, RUN_HERE):
             yield (

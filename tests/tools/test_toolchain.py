@@ -20,9 +20,9 @@ from dispatchflow.tools.limits import Limits
 pytest_plugins = ["support.project"]
 
 STARTS = 'case "$*" in --version) "$0.program";; esac\n'
-"""A line of the script that replaces the compiler: it starts a real program.
+"""A line of the script that replaces the compiler: for `--version`, it runs a copy of `/bin/true`.
 
-A script that starts no program is refused."""
+`toolchain.find` rejects a compiler that is a script and starts no real program for `--version`."""
 SAYS = STARTS + 'case "$*" in --version) echo IREE compiler version {version} @ 0123abcd; exit;; esac\n'
 HANGS = "/usr/bin/setsid /bin/sleep 301 & /bin/sleep 302"
 EATS = f"exec {sys.executable} -I -S -c 'x = [bytearray(1 << 20) for _ in range(1 << 20)]'"
