@@ -132,9 +132,9 @@ class Study:
         return self._staged[backend]
 
     def original(self, backend: str, staged: bool) -> bytes:
-        """Return the vmfb of the unchanged module, with which the variants are compared. It is compiled once.
+        """Return the vmfb of the unchanged module, with which the variants are compared.
 
-        If `staged` is true, the module is compiled from its text after the phase `executable-targets`."""
+        If `staged` is true, the compiler starts from the text that its phase `executable-targets` returned."""
         key = (backend, staged)
         if key not in self._originals:
             self._originals[key] = self.compiled(self.staged(backend) if staged else self.base(backend))

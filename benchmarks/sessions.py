@@ -210,10 +210,10 @@ def _covered(runs: Sequence[Run], columns: tuple[str, str, str]) -> dict[str, st
 
 
 def cases(found: dict[str, list[Run]]) -> str:
-    """Return a table of how much each case's median differs between runs, plain and anchored.
+    """Return a table of how much the medians of each case differ between runs.
 
-    The cells are standard deviations of log(median). An anchored median is corrected by the times of the anchors, which
-    are kernels that show how fast the machine is."""
+    The column `plain` is the standard deviation of log(median). The column `anchored` is the same for medians that
+    are corrected by the times of the anchors, which are kernels that show how fast the machine is."""
     rows = []
     for name, runs in found.items():
         for case in runs[0]:

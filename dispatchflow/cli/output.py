@@ -74,7 +74,7 @@ def to_file(text: str, out: str) -> None:
 
 
 def say_or_write(text: str, out: str | None) -> None:
-    """Print the last text of a command. If `out` is given, write the text to this file instead.
+    """Print `text`, the result of a command. If `out` is given, write `text` to this file instead.
 
     Raises:
         SpecError: the file cannot be written.

@@ -148,7 +148,7 @@ def _keep(value: str) -> tuple[str | int, ...]:
     return tuple(word if word == "referenced" else int(word) for word in words)
 
 
-_FROM = f"relative to {Location(COMMAND_LINE).folder}"
+_FROM = "relative to the directory of dodo.py"
 _OWN: dict[str, Variable] = {
     "shape": Variable("cases", "complete shapes, 64x80x96, or classes: aligned, unaligned, narrow, tiny, resnet50, …"),
     "file": Variable(

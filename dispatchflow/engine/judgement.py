@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def doubted(found: Difference, why: str, first: Result, second: Result) -> Result:
     """Return the result of a verification whose two calls gave different results.
 
-    The verification fails if one of the calls gave wrong results, or if the difference certainly comes from memory
-    that was never written (`found.steady`). Otherwise the verification passes. Its verdict is `mistrusted`, or
-    `not compared` if nothing was compared.
+    The verification fails if one of the calls gave wrong results. It also fails if `found.steady` is true: then the
+    cause of the difference is certainly memory that was never written. Otherwise the verification passes. Its verdict
+    is `mistrusted`, or `not compared` if nothing was compared.
 
     Args:
         found: the difference between the results of the two calls.

@@ -1,4 +1,4 @@
-"""Define the state of a case: for each stage, whether it is done, the reason, and its action."""
+"""Define the state of a case: the state of each of its stages, such as `made`, `missing` or `failed`."""
 
 from __future__ import annotations
 

@@ -134,12 +134,12 @@ def _requests(text: str) -> Iterator[str]:
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
     """Return the first configuration in `wanted` that was not applied. Returns None if all were applied.
 
-    `wanted` is a result of `requested_by`: the configurations that the operations of a module request. If only some
-    of the operations that request a configuration got it, the dispatches of the module decide:
-    - If each dispatch has a configuration from `wanted`, the configuration counts as applied. The compiler is assumed
-      to have removed the operations that did not get it.
-    - If some dispatch has no configuration from `wanted`, the configuration counts as not applied. The returned text
-      then also says how many operations request it, and how many got it."""
+    `wanted` is a result of `requested_by`. For example, it is [X, X, Y] if two operations of a module request the
+    configuration X, and one operation requests Y. The result then depends on what the dispatches got:
+    - X and Y: the result is None. The compiler is assumed to have removed one of the operations that request X.
+    - X, Y and Z: the result is `X for 2 operations, of which 1 got it`. The compiler chose Z, perhaps for the other
+      operation that requests X.
+    - only X: the result is Y."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))

@@ -72,9 +72,9 @@ class DefUse:
         return self._reached(self.after, [point], is_passed)
 
     def between(self, begin: Iterable[Point], end: Iterable[Point], is_passed: Callable[[int], bool]) -> set[int]:
-        """Return the nodes on all paths that lead from a point of `begin` to a point of `end`.
+        """Return the nodes that are on at least one path from a point of `begin` to a point of `end`.
 
-        Between its two ends, a path has only nodes for which `is_passed` returns True."""
+        A path counts only if `is_passed` is true for each node between its ends. The ends are left out."""
         forward = self._reached(self.after, begin, is_passed)
         backward = self._reached(self.before, end, is_passed)
         return {point for point in forward & backward if isinstance(point, int) and is_passed(point)}

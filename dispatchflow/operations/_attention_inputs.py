@@ -156,10 +156,10 @@ def deviation(weights: Array, scores: Array) -> Array:
 
 
 def balanced(shape: Shape, turned: bool) -> list[Array]:
-    """Return inputs in which all keys have equal scores.
+    """Return inputs in which, for each query, all keys have equal scores.
 
-    A score is a sum of `k1` products; each product, times the scale, is 8 or -8. If `turned` is true, all queries have
-    the opposite signs."""
+    All keys' scores are sums of the same terms, each 8 or -8, in random order. For `k1` = 4, one key may have
+    8 - 8 + 8 - 8, and another 8 + 8 - 8 - 8. If `turned` is true, all queries have the opposite signs."""
     # If a kernel does not read one place of a key, only the score of this key rises or falls. If the score rises, the
     # key gets nearly all the weight. Queries alternate in sign, so that a score that falls for one query rises for the
     # next; `turned` swaps the signs of the queries. If the kernel does not read one place of a query, the scores from

@@ -134,9 +134,9 @@ class Softmax(Operation):
 
         Stairs are the elements at which the row's running maximum rises in small steps, up to 0. The exponential of
         stair t, from 1 to T, is (t / T)**p. A row of n > 1 elements has at most n / 2 stairs. At each stair, an
-        online softmax must rescale its sum of exponentials. A kernel that omits one rescaling gets too large a sum.
-        The relative error is smallest for stair 2: about (1 + p) · (2**p - 1) / T**(1 + p). With the chosen T and p,
-        this error exceeds the error bound. The bound grows with T, because it includes a rounding for each stair."""
+        online softmax must rescale its sum. A kernel that omits this once gets too large a final sum. The error is
+        smallest for stair 2, when the sum has only stair 1: about (1 + p) · (2**p - 1) / T**(1 + p) of the final sum.
+        With the chosen T and p, this error exceeds the error bound, which grows with T (a rounding per stair)."""
         stairs, power = (8, 1.0) if self.signature.accumulator.bits == 16 else (512, 0.2)
         return min(max(self.sizes[1] // 2, 1), stairs), power
 

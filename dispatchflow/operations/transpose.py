@@ -36,7 +36,7 @@ class Transpose(Operation):
         return TensorType(self.sizes[::-1], self.signature.result)
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipe `exact` for floating-point types; None for other inputs.
+        """Return the inputs of the recipe `exact` for floating-point types; None for other recipes or types.
 
         The numbers use all digits of their type, and exponents from its whole range. A kernel that clamps numbers,
         flushes them to 0 or converts them to a narrower type therefore gives other results."""

@@ -35,7 +35,7 @@ class NoFunction(SpecError):
 
 
 def objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
-    """Return a pair (path, file) for each other file, such as weights, that a user's file names.
+    """Return a pair (path, file) for each other file, such as weights, that the user's file refers to.
 
     The user's file is MLIR or ONNX. The path of the other file is returned as the user's file spells it, relative to
     the folder of the user's file. A file that cannot be read is left out.

@@ -163,9 +163,9 @@ def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
-    """Return whether other operations have the key `word`, but the sweep in `table` cannot have it.
+    """Return whether the key `word` is valid only for operations other than that of the sweep in `table`.
 
-    `table` has the keys and values of the sweep. For example, a sweep of users' MLIR files cannot have the key `dtype`.
+    For example, a sweep of users' MLIR files cannot have `dtype`. For a dim such as `m`, the result is always false.
     """
     if table.get("operation") == Module.name:
         return word in (name for name, *_ in _OPERATION_FIELDS) or word in OPTIONS

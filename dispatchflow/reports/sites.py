@@ -220,10 +220,10 @@ def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
 
 
 def above_ceilings(found: Sequence[Mapping[str, Any]], margin: float) -> list[str]:
-    """Return a remark, in a list, about the sites with a rate above `margin` times the machine's highest.
+    """Return a remark, in a list, about the sites whose `percent_of_peak` is above 100 · `margin`.
 
-    The remark is one line, which counts these sites and names the one that exceeds the highest rate the most. If
-    there is no such site, the list is empty. `found` has the rows that the function `rows` returned."""
+    The remark begins, for example, with `3 sites above the machine's highest rates, such as 7 (131%)`. Site 7 has the
+    highest percentage. If no site is above, the list is empty. `found` has the rows that `rows` returned."""
     above = [(row["percent_of_peak"], row["site"]) for row in found if (row["percent_of_peak"] or 0) > 100 * margin]
     if not above:
         return []

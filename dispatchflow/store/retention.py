@@ -86,15 +86,15 @@ def removal(
 ) -> Removal:
     """Choose the objects and records that `doit store clean` removes.
 
-    Two things are always removed: records that refer to a missing object, and objects to which no record refers. If
-    `keep` or `limit_bytes` is given, other objects are removed too, the oldest first, with the records that refer to
-    them.
+    Two things are always removed: records that refer to a missing object, and objects to which no record refers. With
+    `keep` or `limit_bytes`, more objects are removed, each with the records that refer to it.
 
     Args:
         sizes: the size in bytes of each object.
         held: all records that refer to objects.
-        keep: the keys of records that stay, with their objects.
-        limit_bytes: the removal stops as soon as the objects that stay have at most this total size.
+        keep: the keys of records that stay, with their objects. Without `limit_bytes`, all other objects are removed.
+        limit_bytes: the oldest objects, except those that `keep` protects, are removed until all objects that stay
+            have at most this total size.
     """
     keys = dict.fromkeys(record.key for record in held if not sizes.keys() >= set(record.outputs.values()))
     held = [record for record in held if record.key not in keys]

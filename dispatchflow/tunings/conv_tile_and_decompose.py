@@ -1,6 +1,6 @@
 """The tuning family `conv_tile_and_decompose`: tile sizes for convolutions and pooling on CPUs.
 
-Its pipeline, `ConvTileAndDecomposeExpert`, turns rows of the window into matrix products."""
+If the tiles have one row, its pipeline `ConvTileAndDecomposeExpert` replaces the 2-D operation by 1-D operations."""
 
 from __future__ import annotations
 

@@ -63,10 +63,10 @@ def stored(array: Array) -> bytes:
 
 
 def read(path: Path, dtype: np.dtype | str, shape: tuple[int, ...] = (-1,)) -> Array:
-    """Read an array of this shape from a file that has the bytes `stored(array)`.
+    """Read an array from a file with the array's bytes as the runtime stores them (see `stored`).
 
-    Without a shape, the array is flat. Two 4-bit elements fill a byte. If their number is odd, the flat array
-    therefore ends in an additional 0."""
+    Without a shape, the array is flat. A file of 4-bit elements has two in each byte: if three were stored, the
+    flat array has four, and the last is 0."""
     if (element := np.dtype(dtype)).name not in _PACKED:
         return np.fromfile(path, element).reshape(shape)
     pairs = np.fromfile(path, np.uint8)
@@ -227,9 +227,9 @@ def _all_codes(operation: Operation) -> int:
 
 
 def _multiplied(operand: Operand) -> bool:
-    """Return whether the elements of an operand are terms of a sum, or factors of such terms.
+    """Return whether the operand has an axis in `summed`, `shared` or `crossed`, like A and B in A·B.
 
-    Examples are A and B in A·B. Other operands are added to a sum (a bias), or scale a sum or a part of it."""
+    A bias has no such axis, and neither have the scales of `scaled_matmul`."""
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 

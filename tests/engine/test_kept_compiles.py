@@ -34,7 +34,7 @@ class Compiler:
     def made(self, scratch: Path, text: str = "a", argv: tuple[str, ...] = ARGV, digest: str = "d") -> Any:
         """Compile `text` through `compiled.keeping`; return the outcome and the files as {path: content}.
 
-        `keeping` calls this object, a fake compiler, only if it has not kept the result of an equal compile."""
+        If `keeping` has kept a compile of the same `text`, `argv` and `digest`, it does not call this fake compiler."""
         scratch.mkdir()
         (scratch / "module.mlir").write_text(text)
         resolver = SimpleNamespace(toolchain=SimpleNamespace(digest=digest), environment={"LC_ALL": "C"})

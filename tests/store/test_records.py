@@ -1,4 +1,4 @@
-"""SQLite keeps records, measurements, rows and facts, even if several connections write at once."""
+"""`Records` keeps what is written to it, even if several connections write at once."""
 
 import sqlite3
 import threading

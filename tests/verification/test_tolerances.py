@@ -64,10 +64,9 @@ RESULTS |= {name: values * scale for name, (values, scale) in SCALED.items()}
 def usual_places(name, expected):
     """Return the indices of 100 random elements of `expected` whose magnitude is at least the median.
 
-    The median is that of the element's row (along the last axis). If `name` is in `SCALED`, `expected` consists of
-    random values times scales, such as one scale for each row. Each element is then first divided by its scale, and
-    the median is that of the complete array. Zeros and the elements with the lowest value in `expected`, such as
-    masked ones, are never chosen, and do not count for the median.
+    The median is that of the element's row (along the last axis). For names in `SCALED`, each element is divided by
+    its scale before this comparison, and the median is that of all these quotients. Zeros and the elements with the
+    lowest value in `expected`, such as masked ones, are never chosen, and do not count for the median.
     """
     _, scale = SCALED.get(name, (expected, 1.0))
     counted = np.where((expected == 0) | (expected == expected.min()), np.nan, abs(expected / scale))

@@ -22,7 +22,7 @@ class PhasesCommand(QueryCommand):
     name = "phases"
     page = "docs/sites-alone.md"
     doc_purpose = (
-        "show the module after each compiler phase; "
+        "show the module after each compiler phase, or compare it with that of another case; "
         "usage: doit phases CASE [from=flow to=stream] [with=CASE2] [timing=yes] [pass=all]"
     )
     groups = ("cases", "run", "phases", "out")
