@@ -244,10 +244,10 @@ def spelt(sizes: Sequence[int | None], element: str) -> str:
 
 
 def with_sizes_of(printed: str, declared: str) -> str:
-    """Return the type `printed`, in which `declared`'s element type replaces an unknown one.
+    """Return the type of a result: the sizes that the runtime printed, and an element type that is known.
 
-    `printed` is a result's type as the runtime printed it, with the actual sizes; `declared` is the type in the
-    function's signature. An element type is known if it is in `ELEMENT_TYPES`. `4x8xcf64` and `?x8xcomplex<f32>` give
+    `printed` is the result's type as the runtime printed it; `declared` is the type in the function's signature, and
+    is used if `printed` has an element type that is not in `ELEMENT_TYPES`: `4x8xcf64` and `?x8xcomplex<f32>` give
     `4x8xcomplex<f32>`. If `declared` is `BUFFER_VIEW`, which has no element type, `printed` is returned."""
     known = declared == BUFFER_VIEW or element_of(printed) in ELEMENT_TYPES
     return printed if known else spelt(sizes_of(printed) or (), element_of(declared))

@@ -17,9 +17,9 @@ _RECOMPILES = ("phases", "passes", phases.SOURCES, *phases.OUTPUTS, annotate.LIN
 def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
     """Return the keys of the records that commands made from the outputs of stages.
 
-    They are the records of captures, of extractions, of compiles of extracted modules, and of compiles that repeat a
-    case's compile with additional flags (see `recompile`). Records that this version of dispatchflow would not reuse
-    are left out.
+    Such records belong to captures (operands and results of sites), extractions, compiles of extracted modules, and
+    compiles with additional flags (see `recompile`). Records that this version of dispatchflow would not reuse are
+    left out.
 
     Args:
         held: the store's records.

@@ -35,8 +35,8 @@ class Regressions:
         list of known failures that describes the failure, or None.
 
         The failure is a regression if the stage, compile or verify, has passed with another toolchain or runtime. If
-        there is an entry, only releases in its range count: with the range `>=3.11`, the failure is no regression if
-        the stage has passed only with 3.10. A failure that is not a regression is marked with the entry, if any."""
+        `entry` is given, only toolchains of the releases that it names are considered, such as `>=3.11`. A failure that
+        is not a regression is marked with the entry, if any."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:

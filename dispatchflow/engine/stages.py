@@ -45,7 +45,7 @@ class Artifacts(NamedTuple):
 
 
 class Reprinted(NamedTuple):
-    """A module as the compiler printed it: its text, the files that the text names, and the step's record."""
+    """A module that the compiler read and printed: its text, the files that it names, and the record."""
 
     text: bytes
     objects: dict[str, Digest]

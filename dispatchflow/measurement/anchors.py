@@ -212,7 +212,7 @@ class Moment:
     def correction(self) -> float | None:
         """The predicted ratio of the case's time in this run to its time in the machine's first run.
 
-        The value is `factor` (the same ratio of the anchor kernels' times) to the power of `sensitivity`. It is None if
+        The value is `factor`**`sensitivity`, where `factor` is that ratio for the anchor kernels. It is None if
         `factor` is None."""
         return None if self.factor is None else exp(self.sensitivity * log(self.factor))
 

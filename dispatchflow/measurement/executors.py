@@ -157,7 +157,7 @@ class Executors:
     def _block(
         self, call: Call, place: Path, inputs: Sequence[str], calls: int
     ) -> tuple[profile_events.Repetition, Sequence[Launch]]:
-        """Run one process that profiles calls; return (number and time of the measured calls, dispatches).
+        """Run one process that profiles calls; return the measured repetition and its launches of dispatches.
 
         The process makes `calls` calls as a warm-up, and then the same number of measured calls. If the dispatches
         differ from call to call, the warm-up calls count as measured calls too."""

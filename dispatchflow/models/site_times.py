@@ -253,8 +253,8 @@ def _per_call(sums: Sequence[int], rest: Sequence[int], call_ns: int, calls: int
 def _groups(blocks: Iterable[Block]) -> list[Group]:
     """Return the groups of sites that occur in the blocks; groups that have a site in common are united.
 
-    The sites of a group are those to which one launch may belong. If the blocks have the groups (3, 7), (7, 9) and
-    (5,), the result is [(3, 7, 9), (5,)]."""
+    If a launch cannot be attributed to one site, its group has all sites that are possible. If the blocks have the
+    groups (3, 7), (7, 9) and (5,), the result is [(3, 7, 9), (5,)]."""
     whole: dict[int, set[int]] = {}
     for group in {site.sites for block in blocks for site in block.sites}:
         union = set(group).union(*(whole.get(site, ()) for site in group))

@@ -212,11 +212,10 @@ def _factor(operand: Operand) -> bool:
 
 
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
-    """Return the largest `Thinning.share` with which each result has at most `safe` nonzero terms.
+    """Choose `Thinning.share`, the number of nonzero elements in a line, such as a row of a matrix.
 
-    The share is the number of nonzero elements in a line. A line is all elements of an operand that differ only in
-    their indices along its `axes`, such as a row of a matrix for (1,). A share of 2, 4, 6 or 8 is reduced by one. The
-    result is 0 if `axes` is () for every operand."""
+    With this number, each sum has at most `safe` nonzero terms. It is never 2, 4, 6 or 8, because so few values 1 and
+    -1 often add up to 0. It is 0 if no operand has axes along which elements may be 0 (`axes`)."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

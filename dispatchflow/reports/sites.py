@@ -249,7 +249,7 @@ def reconfigured(program: Program, configurations: Mapping[str, str], alone: Map
 
 
 def remarks(program: Program, times: ProgramTimes | None, doubt: str | None) -> list[str]:
-    """Return the lines below a table of sites, such as the times that add up to the time of one call.
+    """Return the lines below a table of sites. One of them splits the time of a call into its parts.
 
     Other lines say what is unknown. `doubt` is the reason why the sites have no times; None if they have times."""
     lines = []

@@ -227,9 +227,9 @@ def _all_codes(operation: Operation) -> int:
 
 
 def _multiplied(operand: Operand) -> bool:
-    """Return whether the operand has an axis in `summed`, `shared` or `crossed`, like A and B in A·B.
+    """Return whether an operand has one of the fields `summed`, `crossed` and `shared` of `api.Operand`.
 
-    A bias has no such axis, and neither have the scales of `scaled_matmul`."""
+    A and B in A·B have one; a bias and the scales of `scaled_matmul` have none."""
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 

@@ -229,7 +229,7 @@ def number(held: bytes, declared: str) -> Array | None:
 
 
 def content(file: File) -> bytes:
-    """Return the bytes of a file. If it is a `.npz` archive, return its `.npy` file `file.member`.
+    """Return the bytes of a file; if the file is a `.npz` archive, the bytes of its member `file.member`.
 
     Raises:
         OSError: the file cannot be read, or has changed since the plan was made.

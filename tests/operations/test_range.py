@@ -1,4 +1,4 @@
-"""Verification reports kernels that are right only in a limited range, such as until a sum overflows."""
+"""Verification reports kernels that are right only for small numbers, or only until a sum overflows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The command `dispatchflow`, and the forked `doit` of other tests, behave like an ordinary `doit`.
+"""The command `dispatchflow` behaves like `doit`, and so does the fork of `doit` that other tests use.
 
-Other tests fork `doit` from a process that has already imported it, which saves time."""
+To save time, these tests fork `doit` from a process that has already imported it."""
 
 from __future__ import annotations
 
