@@ -244,11 +244,11 @@ def spelt(sizes: Sequence[int | None], element: str) -> str:
 
 
 def with_sizes_of(printed: str, declared: str) -> str:
-    """Return the type of a result: the sizes that the runtime printed, and an element type that is known.
+    """Return the type of a result, with the sizes that the runtime printed.
 
-    `printed` is the result's type as the runtime printed it; `declared` is the type in the function's signature, and
-    is used if `printed` has an element type that is not in `ELEMENT_TYPES`: `4x8xcf64` and `?x8xcomplex<f32>` give
-    `4x8xcomplex<f32>`. If `declared` is `BUFFER_VIEW`, which has no element type, `printed` is returned."""
+    `printed`, the type from the runtime's output, is returned if its element type is in `ELEMENT_TYPES`, or if
+    `declared` is `BUFFER_VIEW`. Otherwise its element type is replaced by that of `declared`, the type in the
+    function's signature: `4x8xcf64` (a 64-bit complex) and `?x8xcomplex<f32>` give `4x8xcomplex<f32>`."""
     known = declared == BUFFER_VIEW or element_of(printed) in ELEMENT_TYPES
     return printed if known else spelt(sizes_of(printed) or (), element_of(declared))
 

@@ -44,13 +44,13 @@ class Selection:
 
 
 def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
-    """Return the cases and tasks that the words of a command line name.
+    """Return the cases, skips (impossible combinations) and tasks that a command line selects.
 
-    Without words, all cases are selected for the stage `profile`. `foreign` has the names of the user's own tasks, and
-    `commands` the names of all commands.
+    Without words, all cases are selected for the stage `profile`. `foreign` has the names of the user's own tasks,
+    and `commands` the names of all commands.
 
     Raises:
-        NothingMatched: a pattern or name matches neither a case nor a skipped combination.
+        NothingMatched: a pattern matches nothing, or a word `STAGE:CASE` names neither a case nor a skip.
         SpecError: a word is neither a stage nor a task, or it is a command but not the first word.
     """
     found = Selection()

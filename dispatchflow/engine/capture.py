@@ -279,5 +279,5 @@ class _Capturing:
 
 
 def _refused(reason: str) -> _Failed:
-    """Return the exception for a refused capture. The next run tries to capture again."""
+    """Return the exception for operands and results that cannot be captured. The next run tries again."""
     return _Failed((False, f"not captured: {reason}", {}, {"repeatable": False}))

@@ -121,8 +121,8 @@ class DataResolver:
     def inputs_action(self, program: Workload) -> Action | None:
         """Return the action that makes the inputs of an operation or module.
 
-        Returns None for a user's module that the compiler has not yet printed, because the inputs' types are unknown
-        until then."""
+        Returns None for a user's module whose input types are unknown: either the stage `emit`, which parses the
+        file, has not succeeded, or the module does not have the function to call."""
         if isinstance(program, Operation):
             return actions.inputs(program)
         assert isinstance(program, Module)

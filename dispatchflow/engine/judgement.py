@@ -53,8 +53,8 @@ def judged(
     """Return the result of a verification from the verdicts on its parts.
 
     Args:
-        verdicts: the verdict on each part, by the part's name. A part of an operation's verification is a recipe, which
-            is a way to make inputs. A part of a module's verification is a result, named by its index.
+        verdicts: the verdict on each part, by the part's name. For an operation, each set of inputs is a part, named
+            after its recipe: `exact`. For a module, each compared result is a part, named by its index: `0`.
         outputs: the digest of each output to record, by the output's name.
         untyped: the indices of the results that were compared as bytes, because their type is unknown.
         why: the reason to mistrust results even if none is wrong; None if there is no such reason.

@@ -15,11 +15,11 @@ _RECOMPILES = ("phases", "passes", phases.SOURCES, *phases.OUTPUTS, annotate.LIN
 
 
 def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
-    """Return the keys of the records that commands made from the outputs of stages.
+    """Return the keys of the records of steps that are not stages, but use outputs of stages.
 
-    Such records belong to captures (operands and results of sites), extractions, compiles of extracted modules, and
-    compiles with additional flags (see `recompile`). Records that this version of dispatchflow would not reuse are
-    left out.
+    Commands execute these steps: captures (operands and results of sites), extractions (each dispatch as a module),
+    compiles of extracted modules, and compiles with additional flags (see `recompile`). Records that this version of
+    dispatchflow would not reuse are left out.
 
     Args:
         held: the store's records.

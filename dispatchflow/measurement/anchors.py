@@ -227,13 +227,13 @@ class Moment:
         return sqrt(2 * within**2 + self._between((felt, freedom), (self._own**2, self.freedom)) ** 2)
 
     def later_anchored(self, within: float) -> float | None:
-        """Return the half-width of the 95 % interval for the case's corrected median in another run.
+        """Return the half-width of the 95 % interval in which another run's corrected median is expected.
 
-        A corrected median is a median divided by `correction`. `within` is the half-width of the interval for this
-        run's median. Both intervals are for the logarithm of the median.
+        A corrected median, a run's median / `correction`, estimates the median in the machine's first run. `within`
+        is the half-width of the interval for this run's median. Both intervals are for the logarithm of the median.
 
-        The method `later` returns the half-width for the uncorrected median. If the correction does not make the
-        interval narrower, or if no anchor kernel could run, this method returns None."""
+        Returns None if no anchor kernel could run, or if the interval is no narrower than the one of the method
+        `later`, which is for uncorrected medians."""
         # The sensitivity is uncertain, which widens the interval. The effect grows with the distance of the anchors'
         # times from those of the machine's first session. For the other session, this distance is assumed to be
         # `session_sd`.
@@ -253,12 +253,12 @@ class Moment:
         return max(self.case_sd, abs(self.case_unusual))
 
     def _between(self, *parts: tuple[float, float]) -> float:
-        """Return the half-width of the 95 % interval for log(time in this run / time in another run).
+        """Return the half-width of the 95 % interval for log(case's time in this run / in another run).
 
-        Each of `parts` is (variance, degrees of freedom) for one cause of a difference between the runs. The
-        method adds one more cause: in the other run, the case's time deviates from the value that the anchor
-        kernels predict, with the standard deviation `case_sd`. The degrees of freedom of the total variance follow
-        the formula of Welch and Satterthwaite."""
+        Each of `parts` is (variance, degrees of freedom) for one cause of a difference between the runs. One of these
+        causes is that the case's time in this run deviates from what the anchor kernels predict. The method adds the
+        variance `case_sd`**2 for the same deviation in the other run. The degrees of freedom of the total variance
+        follow the formula of Welch and Satterthwaite."""
         every = [*parts, (self.case_sd**2, self.freedom)]
         variance = sum(part for part, _ in every)
         freedom = int(variance**2 / sum(part**2 / freedom for part, freedom in every))

@@ -96,8 +96,8 @@ class Session:
     def measure_until_decided(self, trial: Trial) -> None:
         """Run rounds until this measurement is decided: it is complete, or it has failed.
 
-        A round runs one benchmark process for each measurement of a group. Therefore other measurements of the same
-        group may be decided too."""
+        Each round runs one benchmark process for this measurement, and one for each other measurement in its group
+        (see `_GROUP_S`). Therefore other measurements may be decided too."""
         if trial.outcome is None and trial.rounds is None:
             # Claimed trials stay in the rounds: another invocation may wait for them while we wait for its trials.
             self._group += self._group_of(trial)

@@ -173,8 +173,8 @@ def _symbol(written: str) -> str:
 def spelling(written: str) -> str:
     """Return an MLIR type as the runtime's tools spell it.
 
-    Both `tensor<4x8xf32> {…}` and `!torch.vtensor<[4,8],f32>` become `4x8xf32`. A type that is not a tensor stays as it
-    is, without attributes that follow it."""
+    Both `tensor<4x8xf32> {…}` and `!torch.vtensor<[4,8],f32>` become `4x8xf32`. Other types are cut at their first
+    space, if they have one: `i32 {…}` becomes `i32`, and `tensor<4xcomplex<f32>>` stays the same."""
     text = written.strip()
     if match := _TENSOR.match(text):
         return f"{match[1]}{match[2]}" if match[1] else f"tensor<{match[2]}>"

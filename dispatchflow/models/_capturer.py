@@ -54,9 +54,9 @@ def _is_float(type_):
 
 
 def _start(number):
-    """Return the initial value of the slot `number`, which has the type i64.
+    """Return the initial value of the i64 slot with this number: 3 -> `3 << 32`.
 
-    A slot is a global that holds one captured value. No two slots have the same initial value."""
+    A slot is a global that holds a captured value or counts executions. All i64 slots start with different values."""
     return number << 32
 
 

@@ -115,10 +115,10 @@ def union_ns(spans: Iterable[Span]) -> int:
 
 
 def own_times(launches: Sequence[Launch]) -> list[int]:
-    """Divide the time in which dispatches run among their launches; return the share of each, in ns.
+    """Return each launch's share, in ns, of the time in which dispatches run.
 
-    A launch is one execution of a dispatch. While several launches run at the same time, each gets an equal share of
-    this time. The sum of all shares is exactly the time in which at least one launch runs."""
+    A launch is one execution of a dispatch. If two launches run at the same time for 10 ns, each gets 5 ns of it.
+    Shares are integers, and their sum is exactly the time in which at least one launch runs."""
     own = [0] * len(launches)
     edges = sorted(
         (moment, kind, place)

@@ -112,8 +112,8 @@ def _late(raw: Array) -> Array:
 
 
 def _end(n: int) -> int:
-    """Return how many columns at the end of a row may contain outliers (elements far from the mean).
+    """Return how many columns at the end of a row of n columns may contain outliers.
 
-    n is the number of all columns. Outliers are at the end because a correct kernel that updates a running mean loses
-    some digits of the variance in each column after an outlier."""
+    Outliers are elements far from the mean. In each column after an outlier, a correct kernel that updates a running
+    mean rounds its sum of squares, and many roundings add up. At the end of a row, few columns follow an outlier."""
     return min(max(n // 256, 16), n)

@@ -28,9 +28,9 @@ def growth(terms: int) -> float:
 def drift(terms: int, element: ElementType) -> float:
     """Return a bound on the relative error of a sum of positive terms, added in any order.
 
-    The bound is proportional to the number of terms (Jeannerod & Rump 2013). A bound proportional to the square root of
-    this number would be too small: when the sum is much larger than the terms, all additions round in the same
-    direction, until further terms no longer change the sum."""
+    The bound is proportional to the number of terms (Jeannerod & Rump 2013). A bound proportional to the square root
+    of this number would be too small, because rounding errors need not cancel. For example, 4096 ones that are added
+    one after another in f16 give 2048, because 2048 + 1 rounds to 2048."""
     return terms * element.unit
 
 

@@ -51,7 +51,7 @@ class Operand(msgspec.Struct, frozen=True):
     summed: tuple[int, ...] = ()
     """The axes that are summed over: `k` of A in A·B. For B, `k` is in `crossed` instead."""
     shared: int | None = None
-    """The summed axis on which both factors of a term have the same index: `k` in A[i, k] · B[k, j]."""
+    """The axis on which both factors of a term have the same index: `k` in A[i, k] · B[k, j]."""
     crossed: tuple[int, ...] = ()
     """The axes that are summed over, if another factor has them in `summed`: `k` of B in A·B.
 

@@ -51,9 +51,9 @@ class Pooling(Window):
         return self.option("kind") == "sum" and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipe `exact` if `kind=max`, or of `wide` if `kind=sum`.
+        """Return inputs for verification, for the recipe `exact` with `kind=max` or `wide` with `kind=sum`.
 
-        Returns None for all other combinations. Recipes make inputs for verification (docs/verification.md)."""
+        The result is None for `random`, and for `exact` with `kind=sum`: `verification.inputs` makes those."""
         # `exact`, for `max`: integers in -100 … -1. A kernel that begins a maximum with 0, or pads with 0, gives too
         # large results. In every third channel the numbers are among the 100 lowest numbers of the type; in every
         # second of these channels, all are the lowest number. A maximum that begins with any higher number is then

@@ -142,9 +142,9 @@ class Softmax(Operation):
 
     @property
     def _nearest(self) -> float:
-        """The low elements of a row of `_rising` are below the row's maximum by at least this number.
+        """In rows of `_rising`, all elements but the stairs are below the maximum by at least this number.
 
-        Each other element is a stair: it raises the row's running maximum by a small step."""
+        Stairs are the elements at which the row's running maximum rises to 0 in small steps (see `_stairs`)."""
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:

@@ -1,6 +1,6 @@
-"""Describe the place where a sweep is written, and spell keys and values as a user writes them there.
+"""Format a sweep's keys and values for error messages, in the syntax of the spec or the command line.
 
-A sweep is a set of cases that a spec or the command line describes. Error messages contain the spelt keys and values.
+A sweep describes a set of cases. Its sizes are `n = [512, 1024]` in a spec, and `n=512,1024` on the command line.
 """
 
 from __future__ import annotations

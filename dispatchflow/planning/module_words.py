@@ -220,9 +220,9 @@ def _members(written: str, word: str, place: Location, read: Read) -> list[File]
 
 
 def expected(written: str, place: Location, read: Read) -> list[File | str]:
-    """Return the expected results that one value of the key `expected` names.
+    """Return the expected results that are given by one value of a sweep's key `expected`.
 
-    The value is a number, a file, or a `.npz` file with a pattern for its arrays.
+    The value is a number, a file (`y.npy`, `4x8xf32=@y.bin`), or arrays of a `.npz` file (`y.npz:out*`).
 
     Raises:
         SpecError: a file cannot be read, or a `.npz` file has no such array.

@@ -163,9 +163,9 @@ def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
-    """Return whether the key `word` is valid only for operations other than that of the sweep in `table`.
+    """Return whether the sweep in `table` ignores the command line's value of the key `word`.
 
-    For example, a sweep of users' MLIR files cannot have `dtype`. For a dim such as `m`, the result is always false.
+    A sweep ignores options of other operations. A sweep of MLIR files also ignores `dtype`, `layout` and `shape`.
     """
     if table.get("operation") == Module.name:
         return word in (name for name, *_ in _OPERATION_FIELDS) or word in OPTIONS

@@ -99,7 +99,7 @@ class Workspace:
     def with_toolchain(self, word: str) -> Workspace:
         """Return a workspace with the same directory and store, and with the toolchain of `iree=WORD`.
 
-        Both workspaces share one connection to the store: on a full disk, SQLite cannot open a second one."""
+        Both share one connection to the store: on a full disk, it locks out all others (see `Database._open`)."""
         other = Workspace(self.root, {**self.values, "iree": word}, say=self.say)
         other.store = self.store
         return other

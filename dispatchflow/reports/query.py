@@ -117,10 +117,10 @@ def _marked(row: Mapping[str, Any]) -> Mapping[str, Any]:
 def _no_rows(
     rows: Sequence[Mapping[str, Any]], folder: Path, words: Sequence[str], tags: Sequence[str]
 ) -> NothingMatched:
-    """Return the error for a selection (patterns and tags) that matches no row.
+    """Return the error for patterns and tags that together select no row, or one of which matches no row.
 
-    `rows` are all rows in `folder`. `words` and `tags` are the patterns and the tags of the selection that match none
-    of these rows."""
+    `rows` are the rows in `folder` from which the user selects. `words` are the patterns that match none of them.
+    `tags` are the requested tags that match none of them."""
     if not rows:
         return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
     names = sorted({row["case"] for row in rows})

@@ -113,14 +113,14 @@ def recorded(
     run: str,
     now: float,
 ) -> dict[str, SiteRow]:
-    """Return a dict from a name to the row of a site, for each site of a case.
+    """Return the site rows of a case as a dict: `site 3 NAME` -> row, where NAME is the argument `name`.
 
-    The name for site 3 is `site 3 NAME`, where NAME is the argument `name`.
+    Sites that cannot be distinguished share a row, such as `site 3|7 NAME`.
 
     Args:
         chain: the case's state.
-        rows: the cells of each site, from `reports.sites.rows`.
-        name: the name of the case's row in the store's records, from `publish.name_of`.
+        rows: for each row to return, its values in the columns `OF_SITE`, from `reports.sites.rows`.
+        name: the name of the case's own row in the store's records, from `publish.name_of`.
         version: the version of the toolchain.
         protocol: the id of the measurement protocol.
         run: the name of this run.

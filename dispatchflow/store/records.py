@@ -130,9 +130,9 @@ class Records(Database):
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Record the newest key of each stage of the case `name`, and the row to which `build/CASE/` belongs.
+        """Record the newest key of each stage of the case `name`, and the row that `build/CASE/` shows.
 
-        `shown` is {name: identity}, an entry of the table `said` (see schema.py); {} if the folder was not written."""
+        `shown` is {"CASE PATH": row's digest}, as in the table `said` (schema.py); {} if nothing was written."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(

@@ -48,7 +48,7 @@ class Summary:
 
     @property
     def log_half_width(self) -> float | None:
-        """Half of the width of the interval of the median's logarithm. None if there is no interval."""
+        """Half of the difference log(`ci_high_ns`) - log(`ci_low_ns`). None if there is no interval."""
         if self.ci_low_ns is None or self.ci_high_ns is None:
             return None
         return log(self.ci_high_ns / self.ci_low_ns) / 2

@@ -53,9 +53,9 @@ class FileTuning(Tuning, ABC):
         """The flag with which the compiler reads the file."""
 
     def ignored(self, operation: Workload, applied: Applied) -> str | None:
-        """Return why the compiler lowered no op with a configuration from the file.
+        """Return None if some op was lowered with a configuration from the file, otherwise why no op was.
 
-        Returns None if it lowered at least one op with such a configuration."""
+        The reason is that the file matched no op, or that no matched op kept its configuration from the file."""
         named_here = set(_configurations(self.file.text))
         matched = named_here & set(applied.given)
         kept = {config for executable in applied.executables for _, config in executable.configurations}

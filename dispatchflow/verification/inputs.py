@@ -192,12 +192,12 @@ def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
 
 
 def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
-    """Return where the recipe `wide` has zeros: (axes of each operand, nonzero elements in a line).
+    """Return (axes along which each operand has zeros in `wide`, number of nonzero elements in a line).
 
-    For A·B, the result ([(1,), ()], 4) means: each row of A has 4 nonzero elements, and B has no zeros. The next row
-    usually has its nonzero elements at other indices `k`. The factor whose nonzero elements use more of these indices
-    gets the zeros. For example, 8 rows of A with 4 nonzero elements use 32 indices, and 16 columns of B use 64: B gets
-    the zeros."""
+    A line lies along these axes. For A·B, the result ([(1,), ()], 4) means: each row of A has 4 nonzero elements,
+    and B has no zeros. The next row usually has its 4 elements at other indices `k`. The zeros are put where more of
+    the indices `k` keep a nonzero element in some line. For example, let k be 256. With 4 elements each, 8 rows of A
+    cover 32 of the indices, and 16 columns of B cover 64: B gets the zeros."""
     operands, (_, terms) = operation.operands(), wide_digits(operation)
     found: list[tuple[float, list[tuple[int, ...]], int]] = [(0, [()] * len(operands), 0)]
     for name in ("summed", "crossed"):
@@ -234,11 +234,11 @@ def _multiplied(operand: Operand) -> bool:
 
 
 def _turn(size: int, digits: int) -> Array:
-    """Choose which factor of each product has many digits in the recipe `wide`.
+    """Return which factor of A[i, k] · B[k, j] has many digits in the recipe `wide`, for each index k.
 
-    The result has a number for each of the `size` indices of the axis that both factors share (`k` in A·B): 0 if the
-    first factor has `digits` binary digits and the second is 1 or -1, 1 for the reverse, `_BOTH` if each has half of
-    them."""
+    The result has `size` numbers, one for each k. 0: A[i, k] has `digits` binary digits, and B[k, j] is 1 or -1 (for
+    8-bit floats, plus or minus a power of two). 1: the same with A and B exchanged. `_BOTH`: each has half of the
+    digits."""
     # Only types with many digits have `_BOTH`: their products may be computed from products of parts of the factors.
     #
     # Each index has a rank, and `_mask` selects indices with successive ranks. The answers are the Thue-Morse sequence

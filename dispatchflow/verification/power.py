@@ -10,9 +10,9 @@ outcome as if a kernel had returned it. At least one recipe must detect each of 
   last index and a random one are tried.
 - One element of an operand is zero. This is tried for `_PLACES` elements, or for `_FEWER` in a large operand.
 - All elements of an operand keep only half of their type's binary digits, as if they were read in a narrower type.
-- In A·B, every second column of A, or every second row of B, keeps only half of the digits. Columns and rows near the
-  edges are unchanged (see `_middle`). In other products, the error is along the dim that both factors share. It is
-  planted only if this dim has at least `_LINES` indices and the recipe `wide` can show the error (see `_spread`).
+- In A·B, every second column of A, or every second row of B, keeps only half of the digits; in most convolutions,
+  every second channel of the image or the weights. Indices near the edges are unchanged (see `_middle`). The error
+  is planted only if there are at least `_LINES` indices and the recipe `wide` can show it (see `_spread`).
 
 If an error changes a result but no recipe detects it, the verdict is `mistrusted`. Operations that a user adds are
 checked too. A planted error affects all results that use the spoilt elements. Errors in single results are not
@@ -203,9 +203,9 @@ class _Recipe:
 
     @cached_property
     def _made(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
-        """Return (operands, expected result in float64 or int64, what a kernel's result is compared with).
+        """Return (operands, expected result in float64 or int64, arrays with which results are compared).
 
-        The last item is (expected result in the result's type,) if bits are compared, else (reference, tolerance)."""
+        These arrays are the rounded expected result if bits are compared, and otherwise reference and tolerance."""
         operation, narrow = self._operation, inputs.made(self._operation, self._recipe)
         operands, value = reference.widened(narrow), reference.unrounded(operation, narrow)
         if operation.compares_bits(self._recipe):

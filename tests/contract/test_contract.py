@@ -59,8 +59,8 @@ def words_of(choice: tuple[object, ...], case: Case) -> Words:
 def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -> set[Case]:
     """Return a few of `cases` that together have all properties (`words_of`) of `cases`.
 
-    Properties in `seen` may be missing. Cases with the default tuning are preferred, because packed types take up to
-    ten times as long to compile with other tunings."""
+    Properties in `seen` may be missing. If several cases add equally many missing properties, one with the default
+    tuning is taken: with other tunings, some element types, such as i4, take up to ten times as long to compile."""
     quickly = sorted(cases.items(), key=lambda item: item[1].tuning.family != "default")
     choices = {choice: words_of(choice, case) for choice, case in quickly}
     missing = set().union(*choices.values()) - set(seen)

@@ -64,11 +64,11 @@ def _text(said: bytes) -> str:
 
 
 def forked(words: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> Forked | None:
-    """Start `doit WORDS` as a fork of this worker's server; return None if a fork is not possible.
+    """Start `doit WORDS` as a fork of this pytest worker's server; return None if a fork is not possible.
 
-    A fork is possible if `variables`, the environment for the command, equals the server's environment, except for
-    variables of dispatchflow and of pytest. If another variable differs, its new value might have no effect in a
-    fork: the server may have read the old value when it imported `doit`."""
+    The server is a process that has imported `doit`, and may have read environment variables during the import. A
+    fork is therefore possible only if `variables`, the environment for the command, equals the server's environment,
+    except for variables whose names begin with `DISPATCHFLOW_` or `PYTEST_`."""
     changed = {name for name in OWN.keys() | variables.keys() if OWN.get(name) != variables.get(name)}
     if not all(name.startswith(READ_LATE) for name in changed):
         return None

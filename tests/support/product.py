@@ -85,9 +85,9 @@ def everything(
 
     The choices are (operation, type, layout, option values, tuning, target, shape). They are combined like this:
 
-    - default option values: all layouts with all tunings;
-    - another option value, the operation's first type: all layouts (default tuning), all tunings (default layout);
-    - another option value, another type: only the default layout with the default tuning.
+    - If all options have their defaults, every layout occurs with every tuning.
+    - If an option has another value, layout and tuning are the defaults. With the operation's first type, every
+      layout also occurs with the default tuning, and every tuning with the default layout.
 
     Args:
         types: the names of the types of the cases; None means all types."""

@@ -59,11 +59,11 @@ def by_name(name: str) -> list[Operation]:
 
 
 def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
-    """Return the words of the verdicts, such as `different`, that the results of a kernel get.
+    """Return the verdicts on the results of a kernel, as words such as `different`.
 
     The function `result` is the kernel, usually with a planted error. It is called with the inputs of each recipe (a
-    way to make inputs), as float64 or int64 arrays. If the operation cannot have the error, `result` returns None, and
-    the set of verdicts is empty."""
+    way to make inputs), as float64 or int64 arrays. If the operation cannot have the error, `result` returns None,
+    and the set of verdicts is empty."""
     return set(_words(operation, result))
 
 

@@ -31,10 +31,10 @@ BROKEN = '[ "$1" = --help ] && exec "$real" --help; echo no such device >&2; exi
 
 
 def environment(folder: Path, script: str) -> str:
-    """Make a toolchain in `folder` with a benchmark tool of its own; return `iree=FOLDER`.
+    """Make a toolchain in `folder` whose benchmark tool is the text `script`; return `iree=FOLDER`.
 
-    The benchmark tool is the shell script `script`. Therefore the new runtime and the installed one have different
-    digests."""
+    `script` is a shell script. The other tools are links to the installed ones. The digest of a runtime covers its
+    benchmark tool. Therefore this toolchain's runtime and the installed runtime have different digests."""
     toolchain(folder, iree_benchmark_module=script)
     return f"iree={folder}"
 

@@ -1,6 +1,7 @@
-"""Sites of a program have their operations' names, and all parts of a call add up to the call's time.
+"""`doit sites` names the operations of each site of a program, and accounts for all time of a call.
 
-The parts are the sites, and what is outside them, such as allocations. The compiler and the runtime are the real ones.
+The sites' times and the times outside sites, such as for allocations, add up to the call's time. The compiler and the
+runtime are the real ones.
 """
 
 from __future__ import annotations

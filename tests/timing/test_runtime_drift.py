@@ -63,9 +63,9 @@ def measured(case_of, records, resolver_of):
 
 @pytest.fixture
 def judge(records, resolver_of, case_of):
-    """Return a function that records whether two runtimes are equally fast.
+    """Return a function that records a judgement, such as `MOVED`, about the speeds of two runtimes.
 
-    This judgement is recorded for the device on which cases with one thread run."""
+    The judgement is recorded for the device with one thread, on which the cases of the fixture `measured` run."""
 
     def make(found, one=OTHER, other=TOOLCHAIN.runtime_digest, **words):
         identity = resolver_of().chain(case_of(threads=1, **words)).device.identity
