@@ -1,9 +1,9 @@
 """Find the smallest error that verification always detects: `python -m benchmarks.mutations [NAME …]`.
 
-Errors are planted at random places of operands or of correct results. The wrong results are then compared as in
-verification. A recipe is a way to make inputs (docs/verification.md). An error is detected if the comparison fails
-with at least one recipe. Each operation gets `--places` or more errors of each kind, distributed over the
-operation's types. The size of an error is 1, 1/2, 1/4, ….
+Errors are planted at random places of operands or of correct results. The results are compared as in verification.
+A recipe is a way to make inputs (docs/verification.md). An error is detected if the comparison fails with at least
+one recipe. Each type gets `--places` / (number of types) or more errors of each kind; those that change no result
+are left out. The size of an error is 1, 1/2, 1/4, ….
 
 The table has one line per operation and type. Its columns are:
 
@@ -12,8 +12,8 @@ The table has one line per operation and type. Its columns are:
 - one term: one element of an operand is multiplied by 1 + size or 1 - size, which changes one or more results. For
   half of the errors, all changed results are compared; for the other half, only one of them. The quotient of an error
   is |change| / Σ|terms|: the change of a compared result, divided by the sum of the magnitudes of this result's terms
-  (see `Side.scale`). If several results are compared, the largest quotient is taken. The cell is the largest quotient
-  of an undetected error, rounded up to a power of two. Undetected errors of the next two columns count too.
+  (see `Side.scale`). If several results are compared, the largest quotient counts. The cell is the largest quotient
+  of an undetected error, rounded up to a power of two. Those of the next two columns count too.
 - lost or doubled, in one: one element of an operand is multiplied by 0 or 2, and only one of the changed results is
   compared. The cell is the percentage of these errors that are detected.
 - in all: the same, but all changed results are compared.

@@ -5,10 +5,10 @@
 
 There are 30 runs for each of two protocols (`std` and `fast`) and each of two conditions (`quiet` and `busy`). In
 the condition `busy`, another process computes on the first CPU, with pauses of random length. Cases run on the last
-CPU.
+core.
 
 Each run is a new process in a copy of the previous run's project. The copy puts the project's files into other pages
-of memory, because times may depend on these pages. The copied store has all earlier measurements, including those of
+of memory, because times may depend on them. The copied store has all earlier measurements, including those of
 the machine's peak speeds and of the anchors. Anchors are kernels that show how fast the machine is."""
 
 from __future__ import annotations

@@ -66,9 +66,9 @@ def key_of(kind: str, ingredients: Mapping[str, Ingredient]) -> Key:
 _STAND_INS = 30
 """The largest number of gaps in a template of `Form`.
 
-`Form` computes many keys that differ only in some strings. Its template is the text that is hashed, with a gap for
-each of these strings. To find the gaps, `Form` encodes the text once with a different control character (1 to 31 of
-ASCII) in place of each string. For more strings than the limit, `Form` calls `key_of`, which is slower."""
+`Form` computes many keys that differ only in some strings. A template is the text that is hashed, with a gap for
+each string; each set of lengths has its own. To find the gaps, `Form` encodes the text with a different control
+character (1 to 30 of ASCII) in place of each string. For more strings, it calls `key_of`, which is slower."""
 
 
 class Form:

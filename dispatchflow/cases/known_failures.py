@@ -235,7 +235,7 @@ def shipped() -> tuple[KnownFailure, ...]:
 def parse(text: str, path: PurePath) -> list[KnownFailure]:
     """Parse the `[[known_failure]]` tables of a TOML file.
 
-    Text that is not TOML yields no entries, because the parser of sweeps reports that error.
+    Text that is not TOML yields no entries; the parser of sweeps, if it runs, reports that.
 
     Raises:
         SpecError: an entry is wrong."""

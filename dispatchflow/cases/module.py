@@ -43,7 +43,7 @@ _SIZES = re.compile(r"(?:tensor<)?((?:(?:\d+|\?)x)*)[^!\d?].*")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that a spec names. Two files are equal (`==`) if all fields except `path` are equal."""
+    """A file that a spec or module names. Files are equal (`==`) if all fields but `path` are."""
 
     path: str = field(compare=False)
     digest: Digest

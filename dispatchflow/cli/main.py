@@ -45,10 +45,10 @@ _running = False
 
 
 def command() -> None:
-    """Execute the command `dispatchflow`, which takes the same arguments as `doit` but starts faster.
+    """Execute the command `dispatchflow`, which takes doit's arguments but starts faster.
 
-    If doit's only work would be to load ./dodo.py (see `_only_loads`), this function loads the file itself and does
-    not import doit. Otherwise it calls doit."""
+    If doit would only load ./dodo.py (see `_only_loads`), this function loads it, and doit is imported only if
+    needed. Otherwise, except for `--version`, it calls doit."""
     _interruptible()
     try:
         if sys.argv[1:] == ["--version"]:
@@ -200,6 +200,8 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
         print(f"doit: {disk.refused(error)}", file=sys.stderr)
         return 2
     except RuntimeError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # from a class's `__set_name__`: Python 3.11 wraps it
+            _interrupted(error.__cause__)
         if "can't start new thread" not in str(error):
             return _unexpected()
         print("doit: the system gives no more threads or processes\n-n 1 needs the fewest.", file=sys.stderr)

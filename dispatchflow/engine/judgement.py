@@ -26,8 +26,8 @@ def doubted(found: Difference, why: str, first: Result, second: Result) -> Resul
     Args:
         found: the difference between the results of the two calls.
         why: a text that describes this difference.
-        first: what `judged` returned for the first call.
-        second: what `judged` returned for the second call.
+        first: the result of the first call alone.
+        second: the result of the second call alone.
     """
     ok, reason, outputs, facts = second if first[0] else first
     if not ok:

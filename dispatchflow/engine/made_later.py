@@ -18,12 +18,12 @@ def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
     """Return the keys of the records of steps that are not stages, but use outputs of stages.
 
     Commands execute these steps: captures (operands and results of sites), extractions (each dispatch as a module),
-    compiles of extracted modules, and compiles with additional flags (see `recompile`). Records that this version of
-    dispatchflow would not reuse are left out.
+    compiles of extracted modules, and compiles with additional flags (see `recompile`). Records with an outdated
+    version are left out.
 
     Args:
         held: the store's records.
-        stages: the keys of the records of stages.
+        stages: the keys of the records of stages, including `provenance`.
     """
     versions: dict[str, str | int] = {
         "capture": actions.sources(*actions.CAPTURE),

@@ -70,7 +70,7 @@ def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence
 
 
 def put_types(store: Store, types: Sequence[str]) -> dict[str, Digest]:
-    """Store the types of a call's results as one text. Return the dict `{"types": digest of the text}`.
+    """Store the types of expected results as one text. Return the dict `{"types": digest of the text}`.
 
     The text has one line for each result. The line of an unknown type is empty."""
     return {"types": store.put_bytes("".join(f"{type}\n" for type in types).encode())}

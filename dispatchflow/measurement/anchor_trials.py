@@ -4,9 +4,8 @@ Anchors are two kernels that never change. Their times show how fast the machine
 rounds: a round measures each anchor and each case of a group of cases once.
 
 The recorded times of the anchors are called their history. All projects of the user share one history for each
-device, and the store of each project keeps a copy. The copy and the shared history can be combined only if both
-have the same compiled anchors, and the same times for the first run that was recorded. Otherwise the project uses
-only its copy."""
+device, and the store of each project keeps a copy. If the copy and the shared history differ in the compiled
+anchors, or in the times of the first run that was recorded, the project uses only its copy."""
 
 from __future__ import annotations
 

@@ -61,9 +61,9 @@ class Session:
             bench: the store, environment variables and limits for blocks. A block is one benchmark process.
             toolchain: the tools that run the blocks.
             run: the name of the run.
-            on_block: called after each block of a case. The first argument is the measurement to which the block
-                belongs (a `Trial`). The second is the number of measurements with the same protocol that are
-                neither complete nor failed.
+            on_block: called after each block, except an anchor's. The first argument is the block's measurement
+                (a `Trial`). The second is the number of measurements with the same protocol that are neither complete
+                nor failed.
             refusal: takes a measurement that another run made, and a device. It returns why this run cannot use
                 the measurement for the device, or None if it can.
             sleep: waits for a number of seconds.

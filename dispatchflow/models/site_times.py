@@ -223,7 +223,7 @@ def program_times(program: Program, blocks: Sequence[Block]) -> ProgramTimes:
     """Compute the time of each site from all blocks, and divide the median call's time into parts.
 
     Raises:
-        ValueError: there are no blocks.
+        IndexError: there are no blocks.
     """
     typical = sorted(blocks, key=lambda block: block.split.call_ns / block.calls)[(len(blocks) - 1) // 2]
     groups = _groups(blocks)

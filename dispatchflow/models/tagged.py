@@ -34,7 +34,7 @@ class Node(msgspec.Struct, frozen=True):
 class Source(msgspec.Struct, frozen=True):
     """The operations of the module that is given to the compiler.
 
-    The operation `nodes[N]` has the tag `df.op.N` as its location."""
+    Except for the module, `nodes[N]` has the location `df.op.N`."""
 
     nodes: tuple[Node, ...]
     unlabelled: str | None = None

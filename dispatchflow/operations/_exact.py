@@ -135,21 +135,21 @@ class Thinning(NamedTuple):
     parts: int = 1
     """The number of sets of inputs that have zeros along `axes`, at different positions in each set.
 
-    With this number of sets, each element contributes to at least one result; with a relu or gelu, which may hide an
-    error, to `FEW` results, or to all that use the element. `part` is the index of this set among them, from 0. The
-    last sets are left out if the operation would have more than `_SETS` of them."""
+    With this number, each element of the factors without zeros (if there are none, of all) contributes to at least
+    one result; with a relu or gelu, to `FEW` results, or to all that use the element. `part` is this set's index,
+    from 0. The last sets are left out if the operation would have more than `_SETS`."""
     balanced: bool = False
     """Whether the terms of a sum are 1 and -1 and add up to 3 or 4, so that the result shows a lost term.
 
     In contrast, a sum of 512 random terms of 1 and -1 is about 22 in magnitude. After rounding to a type with three or
     four digits (f8), such a sum does not show a lost 1."""
     clipped: bool = False
-    """Whether most sums are negative before a relu or gelu, so that a missing relu changes results.
+    """Whether a bias reverses the signs of most sums before a relu or gelu, to show a missing relu.
 
-    In the other sets of exact inputs, most sums are positive, and a relu does not change them. The recipe `random`
-    may have no negative sum in a column with few results. In a clipped set, a floating-point bias is negative. An
-    integer bias is near the upper end of its type's range, which reverses the signs of sums: positive sums wrap to
-    negative ones, and negative sums become positive.
+    In the other sets of exact inputs, most sums of floats are positive, and a relu does not change them. The recipe
+    `random` may have no negative sum in a column with few results. In a clipped set, a floating-point bias makes most
+    sums negative. An integer bias is near the upper end of its type's range: positive sums wrap to negative ones, and
+    negative sums become positive.
     """
 
 

@@ -97,7 +97,7 @@ class Operation(Workload):
     by_dims: ClassVar[bool] = True
     """Whether this operation is preferred to others with the same dims, if a sweep names no operation.
 
-    For example, the dims m, n and k mean `matmul`. If none or several are preferred, the sweep must name one."""
+    For example, the dims m, n and k mean `matmul`. If several operations are left, the sweep must name one."""
     library_options: ClassVar[tuple[str, ...]] = ()
     """The options that `library_call` supports; all other options must have their defaults."""
 

@@ -1,7 +1,7 @@
 """List the verdicts of cases as rows, and count them in a table.
 
-A verdict here covers all stages of a case. It is `right` if the verification's verdict is `equal` or `within
-bound`, `wrong` if it is `different`, and otherwise another of `VERDICTS`, such as `not compiled`. The verdicts are
+A verdict here covers the stages up to `verify`. It is `right` if the verification's verdict is `equal` or `within
+bound`, `wrong` if it is `different`, or else another of `VERDICTS`, such as `not compiled`. The verdicts are
 read from the store's records, because the Parquet files have rows only for cases that were selected for
 measurement."""
 

@@ -125,14 +125,14 @@ class Records(Database):
         return int(self._all("select count(distinct name) from latest")[0][0])
 
     def name_of(self, key: Key) -> str | None:
-        """Return the name of a case of which some stage last ran with `key`; None if there is no such case."""
+        """Return the name of a case that has `key` as the newest key of some stage; None if there is none."""
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
         """Record the newest key of each stage of the case `name`, and the row that `build/CASE/` shows.
 
-        `shown` is {"CASE PATH": row's digest}, as in the table `said` (schema.py); {} if nothing was written."""
+        `shown` is {"CASE PATH": its text in the table `said`} (see schema.py); {} if nothing was written."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -219,7 +219,7 @@ class Records(Database):
     def reader(self, cases: int) -> Reader:
         """Return an object that reads records while cases are planned.
 
-        If the number `cases` is large compared with the number of records, the object loads all records at once."""
+        The object loads all records at once, unless `cases` is small compared with the number of records."""
         size = self._all("select coalesce(max(id), 0) from record")[0][0]
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
@@ -241,7 +241,7 @@ class Records(Database):
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Return {name: digest of its newest row} for all `names` that have a row, perhaps also for others."""
+        """Return {name: text in the table `said`} for all `names` that have one, perhaps also for others."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))

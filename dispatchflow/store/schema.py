@@ -6,8 +6,8 @@ is a file in the store. The identity of a row is a digest.
 record        the newest success or failure of each key; `code` is the digest of a compile's code, or of the runtime
               that ran a verification
 output        pairs of an object's digest and the key of a record that has the object as an output
-latest        the key with which each stage of a case last ran, for `doit explain`
-measurement   all measurements; if a key has several, the newest one that has ended counts
+latest        the newest key of each stage of a case, for `doit explain`
+measurement   all measurements; if a key has several, `Resolver._profile` chooses one
 block         the blocks (timings of benchmark processes) of each measurement; a block is recorded when it ends
 row           the rows of all Parquet files; if a file is lost, it is written again from these rows
 said          "NAME" → "IDENTITY": the newest row with this name

@@ -218,7 +218,7 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
 
 
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
-    """Return `compiler` and other files of the compiler in `ran`, only one file from each directory.
+    """Return one file from each directory that has `compiler` or a file of the compiler in `ran`.
 
     The caller looks for the linker and the platform libraries in these directories. `ran` are the files that were
     loaded when `compiler` ran. If `compiler` is a script that starts /opt/iree/bin/iree-compile, `ran` has that

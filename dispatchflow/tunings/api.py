@@ -137,9 +137,9 @@ class Tuning:
         return Lowering()
 
     keeps_dispatches: ClassVar[bool] = True
-    """Whether the compiler must make exactly as many dispatches as `operation.dispatches` says.
+    """Whether the compiler must make `operation.dispatches` dispatches, besides a padding's copy.
 
-    If False, any number of dispatches is accepted. The family's method `ignored` must then examine them to find out
+    If False, any number is accepted. The family's method `ignored` must then examine the dispatches to find out
     whether the compiler followed the tuning."""
 
     @property

@@ -12,8 +12,8 @@ independent of the tuning. An operation may define recipes itself (`Operation.ma
 - `largest`: integers near one end of their type's range; see `operations._range.largest`.
 - `wide`: like `exact`, but the operands have as many digits as exact sums allow (22 of f32's 24 binary digits). In
   most products one factor has all these digits and the other is 1 or -1 (for 8-bit floats, plus or minus a power of
-  two). In some products of f32 or f64, each factor has half of the digits. Each sum has few nonzero terms (at most 4
-  in f32), spread over the summed dims. In A·B, the next row (or column) of the result has them at other indices `k`.
+  two). In some products of f32 or f64, each factor has half of the digits. Sums may have few nonzero terms (at most 4
+  in f32), spread over summed dims. In A·B, the next row (or column) of the result has them at other indices `k`.
   The result has wrong bits if a kernel reads operands in a narrower type, leaves out a part of a product, or adds a
   part in a narrower accumulator.
 - `random`: floating-point numbers are uniform in [-1, 1), or in the operand's own range, and are rounded to the

@@ -50,9 +50,9 @@ _RESULTS = 32
 _LINES = 8
 """The smallest size of an axis along which `_middle` plants an error at every second index.
 
-The recipe `wide` has few nonzero elements in each line of an operand, such as a row of A in A·B. If the axis is
-shorter or there are fewer lines than this number, all these elements may be at indices that `_middle` does not
-change. In these cases, the error is not planted (see `_spread`)."""
+With the recipe `wide`, a line of an operand, such as a row of A in A·B, may have few nonzero elements. If the axis is
+shorter or there are fewer lines than this number, all these may be at indices that `_middle` does not change. In
+these cases, the error is not planted (see `_spread`)."""
 
 _STREAM = 4
 """The number of the random stream that chooses where errors are planted; see `_random.stream`."""

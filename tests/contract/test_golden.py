@@ -62,7 +62,7 @@ TUNED = {
 
 A dict from a golden file's name to the keys and values of the case's sweep."""
 SIZES = {"matmul_splitk": 12, "scaled_matmul": 32}
-"""The sizes for operations that do not allow the usual size 4: each dim of `scaled_matmul` gets 32."""
+"""The sizes for operations that do not get the usual size 4: each dim of `scaled_matmul` gets 32."""
 DEFAULTS = {cls: cls.make([SIZES.get(cls.name, 4)] * len(cls.dims)) for cls in OPERATIONS.values()}
 OPERATIONS_MODULES = {
     operation.shape_name: operation

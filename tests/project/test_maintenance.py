@@ -1,6 +1,6 @@
-"""`doit store` shows, checks and cleans a store, also during a run.
+"""`doit store` shows, checks and cleans a store. A clean waits until runs end.
 
-The stores of these tests contain what the real compiler and runtime produced."""
+The stores contain what the real compiler and runtime produced."""
 
 from __future__ import annotations
 

@@ -238,7 +238,10 @@ def test_no_tool_outlives_its_run(kind: signal.Signals, tool: str, copied: Proje
 def test_a_run_that_waits_for_a_stopped_process_names_it(copied: Project, tmp_path: Path) -> None:
     other = copied.copy(tmp_path / "other")
     other.add(sweep(m=20))
-    process = copied.start("protocol=fast", "remeasure=yes", f"profile:{NAME}")
+    # A run with the short measurements of tests might end between the two following lines.
+    process = copied.start(
+        "protocol=fast", "remeasure=yes", f"profile:{NAME}", DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS=""
+    )
     assert wait_until(lambda: any("--benchmark_format" in words for words in processes_in(copied.root)))
     os.kill(process.pid, signal.SIGSTOP)
     waiting = other.start("protocol=fast", "profile:*_20x*")
