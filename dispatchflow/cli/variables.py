@@ -15,7 +15,7 @@ from dispatchflow.libraries.providers import PROVIDERS
 from dispatchflow.models.rollup import By
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, refuse_taken
 from dispatchflow.planning import inference, sweep_words
-from dispatchflow.planning.location import COMMAND_LINE, Location
+from dispatchflow.planning.location import COMMAND_LINE, LINE_FOLDER, Location
 from dispatchflow.reports import best
 from dispatchflow.reports.table import FORMATS
 from dispatchflow.timing.protocols import PROTOCOLS
@@ -148,7 +148,7 @@ def _keep(value: str) -> tuple[str | int, ...]:
     return tuple(word if word == "referenced" else int(word) for word in words)
 
 
-_FROM = "relative to the directory of dodo.py"
+_FROM = f"relative to {LINE_FOLDER}"
 _OWN: dict[str, Variable] = {
     "shape": Variable("cases", "complete shapes, 64x80x96, or classes: aligned, unaligned, narrow, tiny, resnet50, …"),
     "file": Variable(

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from dispatchflow.planning.axis import FORMS, LINE_FORMS
 
 COMMAND_LINE = "command line"
+LINE_FOLDER = "the directory of dodo.py"
+"""The directory to which paths on the command line are relative, without doit's option `-d`."""
 
 _SEMICOLONS = ("inputs", "parameters", "expected")
 """Keys whose values are separated by semicolons on the command line."""
@@ -63,7 +65,7 @@ class Location:
         """The directory to which paths are relative, described in words for messages.
 
         Paths on the command line are relative to the directory of dodo.py, because doit changes into that directory."""
-        return "the directory of dodo.py, or to -d if given" if self._is_line else "the spec's directory"
+        return f"{LINE_FOLDER}, or to -d if given" if self._is_line else "the spec's directory"
 
     def paths(self, word: str) -> str:
         """Return a hint on how to write paths as the value of the key `word`, such as `file`."""
