@@ -1,21 +1,13 @@
 """Simulate how often the intervals of medians are right: `python -m benchmarks.coverage`.
 
-The command prints the table of docs/measurement.md. It simulates measured times with several models of noise, and
-lets dispatchflow's own statistics compute 95 % intervals from them.
+The command simulates measured times with several models of noise, and computes 95 % intervals from them. A cell of
+its table has the percentage of intervals that are right and, in brackets, their median half-width.
+docs/measurement.md shows such a table.
 
-A session is the measurements of one run. A block is the time of one benchmark process. Anchors are kernels that
-never change: their times show how fast the machine is in a session. An anchored median is a median that is corrected
-by the anchors' times.
-
-Each column of the table is about one kind of interval. A cell has the percentage of intervals that are right and, in
-brackets, their median half-width. An interval is right in these cases:
-
-- here: the true median is in the interval that a session gives for it
-- ±: the median of a session is in the interval that the session before it has predicted
-- anchored: the same as ±, but medians and intervals are anchored
-- first ±: the same as ±, but the predicting session is the machine's first one, which has no history
-- first anchored: the same as first ±, but medians and intervals are anchored
-"""
+- here: an interval is right if it contains the true median. No cell if sessions (runs) have noise of their own.
+- ±: an interval is right if it contains the median of the next session
+- anchored: the same, but the medians are corrected by the times of anchors, which are kernels that never change
+- first ±, first anchored: the same two for the first session of a machine, which has no history"""
 
 from __future__ import annotations
 
@@ -95,8 +87,7 @@ def bursts(part: float, most: float) -> Noise:
 def two_speeds(part: float, slower: float, stay: int) -> Noise:
     """Return the noise of a machine that has two speeds, and is slow for the fraction `part` of the time.
 
-    `slower` is log(time of a slow block / time of a fast block). After about `stay` blocks, one of the two speeds is
-    chosen again at random."""
+    `slower` is log(slow time / fast time). After about `stay` blocks, one of the speeds is chosen again at random."""
 
     def blocks(lot: random.Random) -> Iterator[float]:
         slow = lot.random() < part
@@ -129,9 +120,8 @@ def machine(
 ) -> Iterator[tuple[History, list[float], dict[str, list[float]]]]:
     """Simulate one machine: for each session, yield the history, the case's times and the anchors' times.
 
-    A session is the measurements of one run. Each time is that of one block (benchmark process), in ns. Anchors are
-    kernels that never change. The history has the anchors' times in all sessions so far, including the session that is
-    yielded."""
+    A session is one run. Each time is that of one block (benchmark process), in ns. The history has the anchors'
+    times up to this session."""
     history, number, sensitivity = History(), 0, lot.uniform(*model.sensitivity)
     while True:
         shared = lot.gauss(0, model.session_sd) + (lot.uniform(0, 0.3) if lot.random() < model.slowed else 0)
@@ -149,14 +139,10 @@ def machine(
 def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, seed: int = 1) -> dict[str, float]:
     """Simulate machines, and return how often the intervals of each column are right.
 
-    The columns are those of the table that this program prints. The returned dict maps a column to the fraction of
-    right intervals, and `COLUMN width` to the median half-width of the column's intervals.
-
-    - `here`: the intervals of all sessions. An interval is right if it contains the true median. The column is left
-      out if the model has a part of log(time) that changes only between sessions.
-    - `±` and `anchored`: a machine has `sessions` sessions, then a session A, then a session B. The interval that A
-      predicts for B's median is right if it contains B's median.
-    - `first ±` and `first anchored`: the same, but A is the machine's first session, and B is its second."""
+    The columns are explained at the top of this file. The dict maps a column to the fraction of right intervals,
+    and `COLUMN width` to their median half-width. The predicting session of `±` and `anchored` has `sessions`
+    earlier ones."""
+    # The blocks of one session cannot show noise that is constant within a session. `here` is then left out.
     lot, centred = random.Random(seed), model.session_sd == model.own_sd == 0
     true_ns = 1e5 * exp(_centre(model)) if centred else None
     held: dict[str, list[bool]] = {}

@@ -1,7 +1,7 @@
 """Define a small MLIR module, and changes of it and of its compilation, to study code digests.
 
-A code digest is the hash of all entries of a vmfb: host program, executables and constants. docs/digest-study.md shows
-which of these changes lead to another code digest."""
+A code digest is the hash of all entries of a vmfb. docs/digest-study.md shows which changes lead to another
+digest."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def module(
 ) -> str:
     """Return MLIR text that launches two independent dispatches: a product and an elementwise operation.
 
-    One operand of the product is constant, and `weight` is its last element. The elementwise operation uses two
-    constants: `scale`, which is in the operation's executable, and `added`, which the host passes."""
+    `weight` is the last element of the product's constant operand. In the elementwise operation, `scale` is a
+    constant of the executable, and the host passes `added`."""
     weights = struct.pack("<1024f", *(float(i % 7) for i in range(1023)), weight).hex()
     product = f"""\
     %zeros = linalg.fill ins(%zero : f32) outs(%space : tensor<{rows}x16xf32>) -> tensor<{rows}x16xf32> loc(unknown)
@@ -222,9 +222,7 @@ def one_launch_more(text: str) -> str:
 
 
 def located(text: str) -> str:
-    """Replace each `loc(unknown)` in the text by a location in a user's file.
-
-    Each location has another line number."""
+    """Replace each `loc(unknown)` in the text by a location in a user's file, in the lines 1, 2, 3, …."""
     lines = count(1)
     return re.sub(r"loc\(unknown\)", lambda _: f'loc("/home/someone/a model.mlir":{next(lines)}:5)', text)
 

@@ -1,7 +1,7 @@
 """Show which changes of a module change its code digest: `python -m benchmarks.digests`.
 
-The code digest is the hash of all entries of a vmfb. The command prints the first table of docs/digest-study.md. With
-`--against 3.12.0`, the command prints the second table, which compares the code of two IREE releases."""
+The code digest is the hash of all entries of a vmfb. The command prints the first table of docs/digest-study.md.
+With `--against 3.12.0`, it prints the second table, which compares two IREE releases."""
 
 from __future__ import annotations
 

@@ -51,7 +51,10 @@ def pairs(folder: Path, count: int, seed: int = 0) -> Iterator[comparison.Compar
 
 
 def same(folder: Path, count: int) -> Iterator[CommandLine]:
-    """Yield one line of the benchmarks' table: how many comparisons of equal code have a wrong verdict."""
+    """Compare a compiled module with itself `count` times, and yield one row that counts wrong verdicts.
+
+    The verdicts `faster` and `slower` are wrong. A `CommandLine` is a row of the table that `python -m benchmarks`
+    prints."""
     (folder / "same").mkdir()
     words = Counter(found.verdict for found in pairs(folder / "same", count))
     false = words["faster"] + words["slower"]

@@ -78,9 +78,8 @@ def cold(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
 def full(folder: Path, cases: int, protocol: str) -> Iterator[CommandLine]:
     """Run all stages of projects that have no results yet, and yield lines of the benchmarks' table.
 
-    In a first project, each stage is run by a separate command, to measure the CPU time of dispatchflow itself in this
-    stage. In a second project, one command runs all stages, to measure the share of the time that is spent outside
-    IREE's tools."""
+    One project is run stage by stage, to show dispatchflow's own CPU time in each stage. Another is run by one
+    command, to show the share of time outside IREE's tools."""
     project = _project(folder / "stages", cases)
     before = _observed(project, folder, "plan")["own_cpu_s"]
     for stage in STAGES:

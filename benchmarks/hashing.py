@@ -1,7 +1,7 @@
 """Time how fast BLAKE2b and other hashes digest files: `python -m benchmarks.hashing FILE …`.
 
-Before the measurement, each file is read once, so that the disk has no influence. In each of three rounds, every hash
-digests all files. The shortest time of each hash is printed."""
+Each file is read once beforehand, so that the disk has no influence. The shortest of three times of each hash is
+printed."""
 
 from __future__ import annotations
 

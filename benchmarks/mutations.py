@@ -1,24 +1,22 @@
 """Find the smallest error that verification always detects: `python -m benchmarks.mutations [NAME …]`.
 
-Errors are planted at random places of operands or of correct results. The results are compared as in verification.
-A recipe is a way to make inputs (docs/verification.md). An error is detected if the comparison fails with at least
-one recipe. Each type gets `--places` / (number of types) or more errors of each kind; those that change no result
-are left out. The size of an error is 1, 1/2, 1/4, ….
+Errors are planted at random places of operands or of correct results, and the results are compared as in
+verification. An error is detected if at least one recipe (a way to make inputs) reveals it. docs/verification.md
+shows the table.
 
-The table has one line per operation and type. Its columns are:
+For each column, `--places` / (number of the operation's types) errors are planted, but at least 130. Those in
+operands count only if they change a result. The columns are:
 
-- one result: one element of the result is multiplied by 1 + size or 1 - size. The cell is a size: all errors of this
-  or a larger size are detected. An integer is changed by 1, and the cell is 1 if all errors are detected.
-- one term: one element of an operand is multiplied by 1 + size or 1 - size, which changes one or more results. For
-  half of the errors, all changed results are compared; for the other half, only one of them. The quotient of an error
-  is |change| / Σ|terms|: the change of a compared result, divided by the sum of the magnitudes of this result's terms
-  (see `Side.scale`). If several results are compared, the largest quotient counts. The cell is the largest quotient
-  of an undetected error, rounded up to a power of two. Those of the next two columns count too.
+- one result: one element of the result is multiplied by 1 + size or 1 - size. The size is 1, 1/2, 1/4, …. All errors
+  of the size in the cell, or of a larger one, are detected. An integer is changed by 1 instead.
+- one term: one element of an operand is multiplied in the same way. The cell is the largest |change| / Σ|terms| of a
+  result (see `Side.scale`) that was not detected, rounded up to a power of two. It includes the errors of the next
+  two columns.
 - lost or doubled, in one: one element of an operand is multiplied by 0 or 2, and only one of the changed results is
   compared. The cell is the percentage of these errors that are detected.
 - in all: the same, but all changed results are compared.
-- digits: an operand is rounded to fewer binary digits, and 16 neighboring results are compared. `24→21` means that
-  the operand has 24 digits, and that rounding to 21 is detected at every place, but rounding to 22 or 23 is not.
+- digits: an operand is rounded to fewer binary digits. `24→21`: rounding 24 digits to 21 is detected in every random
+  group of 16 neighboring results, but rounding to 22 or to 23 digits is not.
 - planted: the number of errors
 
 The correct results are those of the numpy reference, rounded to the result's type. Rounding errors of real kernels
@@ -83,7 +81,9 @@ class Side(NamedTuple):
     """The arrays that results are compared with: the expected bits, or a reference and its tolerance."""
 
     def finds(self, places: Any, results: Any) -> bool:
-        """Return whether the comparison rejects `results`, the values at the flat indices `places`."""
+        """Return whether verification rejects `results`, the elements at the flat indices `places`.
+
+        The elements are rounded to the result's type, and compared with the expected elements in `against`."""
         with np.errstate(over="ignore", invalid="ignore"):
             got = np.asarray(results).astype(self.dtype)
         beside = [array.reshape(-1)[places] for array in self.against]
@@ -141,8 +141,7 @@ class Subject:
     def one_term(self, random: np.random.Generator, single: bool, size: float) -> Planted | None:
         """Multiply a random element of an operand by 1 ± `size`, and check whether the error is detected.
 
-        The results that change are compared with the expected ones. If `single` is true, only one of the changed
-        results is compared. Returns None if no result changes."""
+        If `single` is true, only one of the changed results is compared. Returns None if no result changes."""
         operands = self.sides[-1].operands
         index = int(random.integers(len(operands)))
         element = tuple(int(random.integers(length)) for length in operands[index].shape)
@@ -184,21 +183,16 @@ def _rounded(array: Any, digits: int) -> Any:
 
 
 def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
-    """Return the size down to which all errors are found.
+    """Return the size down to which all errors are found; None if an error of size 1 is missed.
 
-    The result is 1/4 if all errors of the sizes 1, 1/2 and 1/4 are found, but not all smaller ones. It is None if
-    an error of size 1 is missed. Each element of `errors` is a function that plants an error of a given size and
-    returns whether the error is found. The search has two steps:
-
-    - The first `_FIRST` errors are planted with smaller and smaller sizes until one is missed. The last size without
-      a miss is the candidate.
-    - Half of all errors are planted with the candidate size. The sizes of the other half are spread over the
-      candidate and all larger sizes. If an error is missed, the next larger size becomes the candidate, and this step
-      is repeated."""
+    `errors` has functions that plant an error of a given size and return whether it is found. The sizes are 1,
+    1/2, 1/4, …; not every error is planted with every size."""
+    # A few errors, all planted with the same size, find the first candidate for the result.
     first = errors[:_FIRST]
     missed = (at for at in range(_LEVELS) if not all(error(2.0**-at) for error in first))
     level = next(missed, _LEVELS) - 1
     while level >= 0:
+        # Half of all errors get the candidate size; those of the other half are spread over it and all larger sizes.
         at = [level if index % 2 else index // 2 % (level + 1) for index in range(len(errors))]
         if all(error(2.0**-level) for error, level in zip(errors, at, strict=True)):
             return 2.0**-level
@@ -252,11 +246,10 @@ def _percent(planted: Sequence[Planted]) -> str:
 
 
 def _digits(subject: Subject, index: int, starts: Sequence[int]) -> str:
-    """Round operand `index` to fewer and fewer binary digits until this is detected at every place.
+    """Find the number of binary digits at which the rounding of operand `index` is always detected.
 
-    A place is a group of 16 neighboring results; `starts` has the first index of each group. The result is `24→22` if
-    the type has 24 binary digits, rounding to 22 is detected at every place, and rounding to 23 is not. It is
-    `24→none` if no rounding is detected at every place, and `–` for an integer operand."""
+    `24→22`: rounding 24 digits to 22 is detected in every group of 16 neighboring results, but rounding to 23 is
+    not. `starts` has the first index of each group."""
     element = subject.operation.operands()[index].type.element
     if not element.is_float:
         return "–"

@@ -1,12 +1,7 @@
 """Write a ninja build of the files of a project's cases, in which everything is up to date.
 
-The nodes of the build are the files of the cases, and the tools. The rules that start IREE's tools have real command
-lines of dispatchflow, because the comparison of command lines is a part of ninja's time. The cases share the rules:
-`verify` and `profile` have 512x512xf32 operands. The other rules have placeholder commands.
-
-The log of a ninja build has a hash of each command line. To get these hashes, ninja first executes the same command
-lines in a small build, where each tool's name is a link to the program `true`. The hashes in the small build's log
-are then copied to the large build's log."""
+The rules for IREE's tools have real command lines of dispatchflow, because ninja spends time on comparing them.
+The other rules have placeholders."""
 
 from __future__ import annotations
 
@@ -96,6 +91,7 @@ def _rules(workspace: Workspace) -> Mapping[str, str]:
     directory that has these files."""
     resolver = workspace.resolver
     device = command_lines.device_flags("local-sync", (1,))
+    # All cases share these rules, whatever their sizes are.
     given = [f"512x512xf32=@random_{index}.bin" for index in (0, 1)]
     protocol = workspace.settings.protocol
     flags = {_compile_rule(case): resolver.flags(case) for case in workspace.plan.cases[:20]}

@@ -1,9 +1,8 @@
 """List operations for which verification would miss an error: `python -m benchmarks.power [NAME …]`.
 
-A recipe is a way to make inputs for verification (docs/verification.md). An error is missed if no recipe of the
-operation detects it. `dispatchflow.verification.power` defines the errors. The command tries each operation with all
-its types, with each option in `_WORDS`, and at three sizes: a small one, and two that occur in neural networks. The
-last of these often has a single row."""
+An error is missed if no recipe (a way to make inputs) of the operation detects it; `verification.power` defines
+the errors. Each operation is tried with all its types, with options such as `epilogue`, and with three shapes: a
+small one, and two that occur in neural networks."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Measure how large the rounding errors of correct sums become: `python -m benchmarks.rounding`.
 
-The factor `growth` in the tolerance of sums must allow these errors (docs/verification.md, "What sums need"). For each
-number of terms, order of summation and type, the command computes about `--results` sums of products, or fewer if they
-have many terms. It prints the largest |error| / (u · Σ|terms|), where u is 2**-d for a type with d binary digits. The
-operands are random numbers, made as for verification."""
+The factor `growth` in the tolerance of sums must allow these errors (docs/verification.md, "What sums need"). A
+cell has the largest |error| / (u · Σ|terms|) of about `--results` sums, or fewer if they have many terms; u is
+2**-d for a type with d binary digits. The columns are numbers of terms."""
 
 from __future__ import annotations
 
@@ -58,7 +57,10 @@ def in_parts(size: int) -> Callable[[Any, Any], Any]:
 
 
 def in_lanes(count: int) -> Callable[[Any, Any], Any]:
-    """Return a function that sums `count` interleaved lanes, as vector code does, then adds up the lanes."""
+    """Return a function that computes the partial sum of each of `count` lanes, then adds up these sums.
+
+    Vector code sums in this order. Term i is in lane i mod `count`; for example, two lanes compute
+    `(x0 + x2) + (x1 + x3)`."""
 
     def summed(terms: Any, dtype: Any) -> Any:
         lanes = terms.reshape(*terms.shape[:-1], -1, min(count, terms.shape[-1]))
@@ -84,8 +86,8 @@ ORDERS: dict[str, Callable[[Any, Any], Any]] = {
 def needed(word: str, count: int, results: int) -> dict[str, float]:
     """Return a dict from each order of summation to the largest error that a sum has in this order.
 
-    About `results` sums are computed in each order. Each sum has `count` terms. An error is given as
-    |error| / (u · Σ|terms|). `word` is a key of `TYPES`, whose value has the number type and u."""
+    About `results` sums of `count` terms are computed in each order. The error of a sum is given as |error| / (u ·
+    Σ|terms|), with u from `TYPES[word]`."""
     dtype, unit = TYPES[word]
     known = OPERATIONS["matmul"].signatures
     side = max(2, round(results**0.5))

@@ -3,13 +3,11 @@
     python -m benchmarks.sessions --folder sessions           # four times 30 runs, about 35 minutes; can be resumed
     python -m benchmarks.sessions --folder sessions --table   # the results so far
 
-There are 30 runs for each of two protocols (`std` and `fast`) and each of two conditions (`quiet` and `busy`). In
-the condition `busy`, another process computes on the first CPU, with pauses of random length. Cases run on the last
-core.
+There are 30 runs for each of two protocols (`std` and `fast`) and each of two conditions (`quiet` and `busy`). In the
+condition `busy`, another process computes on the first CPU, with pauses of random length. Cases run on the last core.
 
-Each run is a new process in a copy of the previous run's project. The copy puts the project's files into other pages
-of memory, because times may depend on them. The copied store has all earlier measurements, including those of
-the machine's peak speeds and of the anchors. Anchors are kernels that show how fast the machine is."""
+Each run is a new process in a copy of the previous run's project, whose store has all earlier measurements. Times
+may depend on the pages of memory that hold the project's files; each copy is in other pages."""
 
 from __future__ import annotations
 
@@ -167,11 +165,10 @@ def _beside(condition: str) -> Iterator[None]:
 
 
 def table(found: dict[str, list[Run]]) -> str:
-    """Return a table that has one line for each kind of interval under each condition.
+    """Return a table with one line for each item of `found` and each kind of interval (`INTERVALS`).
 
-    The table shows how often an interval contains the median of the next run, and of any other run. `apart` is the
-    fraction of pairs of runs whose intervals do not overlap. `spread` is the standard deviation of log(median) between
-    runs."""
+    A key of `found` is a protocol and a condition, such as `std-busy`. `apart` is the fraction of pairs of runs
+    whose intervals do not overlap. `spread` is the standard deviation of log(median) between runs."""
     rows = []
     for name, runs in found.items():
         for which, columns in INTERVALS.items():
@@ -212,8 +209,8 @@ def _covered(runs: Sequence[Run], columns: tuple[str, str, str]) -> dict[str, st
 def cases(found: dict[str, list[Run]]) -> str:
     """Return a table of how much the medians of each case differ between runs.
 
-    The column `plain` is the standard deviation of log(median). The column `anchored` is the same for medians that
-    are corrected by the times of the anchors, which are kernels that show how fast the machine is."""
+    The cells are standard deviations of log(median). In the column `anchored`, the medians are corrected by the
+    times of anchors, which are kernels that never change."""
     rows = []
     for name, runs in found.items():
         for case in runs[0]:

@@ -1,7 +1,7 @@
-"""Fill a store quickly with invented results, as if its cases had been measured for days.
+"""Fill a store quickly with invented results of cases that would take days to measure.
 
-The keys are real, and therefore dispatchflow finds all cases up to date. The results are invented, and therefore only
-runs with nothing to do can be timed."""
+The keys are real, and therefore dispatchflow finds all cases up to date. No tool can use the results: only runs
+with nothing to do can be timed."""
 
 from __future__ import annotations
 

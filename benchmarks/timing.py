@@ -53,9 +53,8 @@ class CommandLine:
 def environment() -> dict[str, str]:
     """Return environment variables for the measured commands, like those of a user.
 
-    Variables that only developers set are left out. Without PYTHONDONTWRITEBYTECODE, Python keeps bytecode; without
-    DISPATCHFLOW_STORE, the store is in the project. `DISPATCHFLOW_CACHE` is set, so that facts about the machine are
-    kept in the project too; usually all projects of a user share them."""
+    Variables that only developers set are left out. `DISPATCHFLOW_CACHE` is set, and therefore facts about the
+    machine are kept in the project."""
     left_out = ("PYTHONDONTWRITEBYTECODE", "DISPATCHFLOW_STORE", "PYTHONPATH", "PYTHONUNBUFFERED")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return kept | {"DISPATCHFLOW_CACHE": ".dispatchflow/machine"}

@@ -1,7 +1,7 @@
 """Run `doit WORDS` and write how it spent its time: `python traced_doit.py NOTE.json WORDS`.
 
-NOTE.json gets the wall time, the CPU time of this process alone, the number of tool runs, and the time during which at
-least one tool ran. Tools are the compiler, the runtime and the benchmark tool."""
+NOTE.json gets the wall time, the CPU time of this process alone, the number of runs of IREE's tools, and the time
+during which at least one tool ran."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The errors that a user sees.
-
-Each has an exit code, a problem in one line, facts that locate the problem, and a hint.
+"""The errors that a user sees, with their exit codes.
 
 DispatchflowError           exit 2
 ├── SpecError               a spec file or a variable has something that is not allowed
@@ -39,7 +37,7 @@ class DispatchflowError(Exception):
 
     Args:
         problem: in lower case, with the word at fault in quotes: `unknown operation 'conv3d'`.
-        facts: a mapping from labels to values, which are printed below the problem.
+        facts: values to print below the problem, by label.
         hint: one sentence that states what to do.
     """
 
@@ -89,8 +87,8 @@ class ToolError(DispatchflowError):
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return `Did you mean 'x'?`, where `x` is the known word that is most similar to `word`.
 
-    If no known word is similar to `word`, `x` is the first known word that begins with `word`. If no known word begins
-    with `word` either, the result is empty."""
+    If no known word is similar, `x` is the first that begins with `word`. If there is none either, the result is
+    empty."""
     import difflib  # only on the way to an error message
 
     known = list(known)

@@ -46,8 +46,7 @@ def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:
         directory: the project's directory, which contains a dodo.py.
 
     Returns:
-        The exit code. 0: success. 1: a case failed. 2: wrong input. 3: nothing matched. -N: signal N ended the
-        command.
+        The exit code (docs/specs.md); 0 is success. It is -N if signal N ended the command.
 
     Raises:
         SpecError: the directory has no dodo.py.
@@ -92,17 +91,16 @@ def _streams() -> Sequence[int]:
 def read(path: str | os.PathLike[str]) -> pa.Table:
     """Read Parquet files that dispatchflow wrote: the rows of cases or of sites, the oldest first.
 
-    A site is a place of a program that launches a dispatch.
-
     Args:
-        path: `build/results`, `build/sites`, or one of the Parquet files in them.
+        path: `build/results` (cases), `build/sites` (places of programs that launch a dispatch), or a file in them.
 
     Returns:
-        A table. docs/results.md describes the columns for cases, docs/models.md the columns for sites. If an older file
-        does not have a column, the column is null in the rows from this file.
+        A table. docs/results.md describes the columns for cases, docs/models.md the columns for sites. A column that
+        an older file does not have is null in its rows.
 
     Raises:
-        StoreError: the path does not exist or has no rows, or a file cannot be read or was not written by dispatchflow.
+        StoreError: the path does not exist or has no rows, or a file cannot be read or was not written by
+            dispatchflow.
     """
     import pyarrow as pa
 
@@ -139,9 +137,9 @@ def cases(spec: str | os.PathLike[str]) -> list[dict[str, Any]]:
         spec: the text of a spec, or the path of a TOML file or of a directory of such files.
 
     Returns:
-        One dict for each case. Its keys are names of columns, and its values are as in these columns of the results:
-        `case`, `operation`, `shape`, `element_types`, `layout`, `file`, `provider`, `tuning`, `flags`, `target`,
-        `cache`, `tags`, and the name of each size and option. `threads` is None for one thread per core.
+        One dict for each case, with these columns of docs/results.md: `case`, `operation`, `shape`, `element_types`,
+        `layout`, `file`, `provider`, `tuning`, `flags`, `target`, `cache`, `tags`, and each size and option. It also
+        has `threads`, which is None for one thread per core.
 
     Raises:
         SpecError: the spec is wrong or cannot be read.

@@ -1,11 +1,7 @@
 """Compute keys of actions (xxh3-128) and digests of bytes (BLAKE2b).
 
-An action is one step of the work, such as a compile. Its key is a hash of everything that decides the outputs of the
-step. A key hashes text that dispatchflow itself wrote. A digest hashes bytes that may come from anybody, such as a
-user's module. Therefore digests need a cryptographic hash, and keys do not.
-
-If you change the content or the encoding of the hashed text, raise `SCHEMA` and document the change in docs/caching.md.
-"""
+An action is one step of the work, such as a compile. Its key is a hash of everything that decides its outputs. Only
+digests are cryptographic, because only their bytes may come from anybody."""
 
 from __future__ import annotations
 
@@ -24,6 +20,7 @@ except ImportError:
 Key = NewType("Key", str)
 Digest = NewType("Digest", str)
 
+# If you change the content or the encoding of the hashed text, raise `SCHEMA` and document it in docs/caching.md.
 SCHEMA = 1
 
 Ingredient = str | int | bool | bytes | None | tuple["Ingredient", ...] | Mapping[str, "Ingredient"]
@@ -31,8 +28,6 @@ Ingredient = str | int | bool | bytes | None | tuple["Ingredient", ...] | Mappin
 
 def canonical(value: Ingredient) -> bytes:
     """Encode `value` as bytes: a letter for its type, the length of its content, and the content.
-
-    The items of a mapping are sorted by name.
 
     Raises:
         TypeError: `value` is or contains an object that a key cannot contain, such as a float, a set or a path."""

@@ -8,7 +8,7 @@
     print(table.select(["invocation", "dispatch", "median_ns", "verdict"]).to_pylist())
 
 No project, spec or store is needed. Each invocation runs in separate processes. If a process crashes or takes too
-long, the invocation has failed, and the next invocation runs.
+long, its invocation has failed, and the next invocation runs. docs/python.md describes the columns of the table.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ def run(
     """Verify and measure each invocation, one after another.
 
     Args:
-        invocations: the functions to call, with their operands and expected results.
         device: the runtime's URI of the device; the modules must be compiled for this device.
         check_only: whether to verify only, and measure nothing.
         trace: a directory for the runtime's profile of each measured invocation, `NAME.ireeprof`.
@@ -52,26 +51,11 @@ def run(
         limit_s: the time limit of each process, in seconds.
 
     Returns:
-        One row for each invocation and each dispatch that it launches. An invocation has one row without a
-        dispatch if it was not measured or launches no dispatch. The columns:
-
-        - `invocation`, `function`, `device`: what ran where.
-        - `dispatch`: the dispatch as profilers name it.
-        - `executions`, `total_ns`, `median_ns`: how often the dispatch ran, the sum and the median of its times.
-        - `dispatch_ns`: the time that all executions of the dispatch take in one call. The value is the mean over
-          the calls of a block (one timing process), then the median over blocks.
-        - `workgroups`: the number of workgroups in x, y and z; null if it differs between executions.
-        - `calls`: the number of measured calls.
-        - `call_ns`: the time of one call, as the median over blocks.
-        - `verdict`: `equal`, `within bound`, `different`, `not compared`, or `mistrusted`: no element was found to
-          be wrong, but the comparison could not decide that all are right.
-        - `status`: `measured`, `checked` (with `check_only`), or `failed`. An invocation with wrong results has
-          failed and is not measured.
-        - `reason`: why the invocation failed, which element is wrong, or why the verdict is `mistrusted`.
+        One row for each invocation and each dispatch that it launches; docs/python.md describes the columns. An
+        invocation that was not measured or launches no dispatch has one row without a dispatch.
 
     Raises:
-        SpecError: a file is not a module, a function does not exist, or operands do not fit. The error is raised
-            before any function is called.
+        SpecError: an argument is wrong, or an invocation does not fit its module. No function has been called.
         ToolchainError: this Python environment has no IREE."""
     known = device.partition("://")[0]
     if known not in _DEVICES:

@@ -28,16 +28,11 @@ HINT = "docs/adding.md describes what such a file needs."
 def members(package: str, base: Callable[..., T], word: str | None = None, suffix: str = "") -> list[type[T]]:
     """Return the subclasses of `base` that the package's public files define, in the order of file names.
 
-    Args:
-        package: the name of the folder's package, such as `dispatchflow.cli.commands`.
-        base: the base class.
-        word: the name of a class attribute whose value must equal the file's name without `.py`; None for no such
-            check.
-        suffix: the end of each class's name.
+    The file `matmul.py` must define `Matmul`, followed by `suffix`. The class attribute that `word` names, if any,
+    must equal `matmul`.
 
     Raises:
-        DispatchflowError: a file cannot be imported, or its class is missing, incomplete or wrongly named. For example,
-            `matmul.py` must define `Matmul`.
+        DispatchflowError: a file cannot be imported, or its class is missing, incomplete or wrongly named.
     """
     assert isinstance(base, type)  # declared as a Callable, because mypy refuses an abstract class as type[T]
     found: list[type[T]] = []

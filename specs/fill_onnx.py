@@ -1,9 +1,8 @@
 """Replace the constant weights of the light ONNX models by random numbers.
 
 Usage: `python specs/fill_onnx.py DIRECTORY [NAME …]`; the models are written into DIRECTORY. The `onnx` package
-contains well-known networks as light models, in `onnx/backend/test/data/light/`. In a light model, all elements of a
-weight are equal, and every output is 0.001. Wrong code could therefore pass verification. The random weights are scaled
-so that activations have similar magnitudes in all layers."""
+contains well-known networks as light models. In these, all elements of a weight are equal, and every output is
+0.001. Wrong code could therefore pass verification."""
 
 from __future__ import annotations
 
@@ -47,6 +46,7 @@ def filled(model: Any, seed: int = 0) -> Any:
 
 
 def _weight(random: Any, node: Any, place: int, sizes: tuple[int, ...]) -> Any:
+    # The weights are scaled so that activations have similar magnitudes in all layers.
     normal = random.standard_normal(sizes).astype(np.float32)
     if node.op_type in ("Conv", "Gemm") and place == 1:
         terms = int(np.prod(sizes[1:]))

@@ -25,9 +25,8 @@ FOLDER = REPOSITORY / ".check_all"
 def spec(product: Iterable[tuple[Any, ...]] = EVERYTHING) -> str:
     """Return a spec with one sweep for each combination of operation, layout, tuning and option values.
 
-    `product` has tuples (operation, types, layout, options, tuning, target, shape). A sweep combines all types, targets
-    and shapes that occur in its tuples. The spec may therefore have more cases than `product`; impossible ones are
-    skipped."""
+    `product` has tuples (operation, types, layout, options, tuning, target, shape). The spec may have more cases,
+    because a sweep combines all types, targets and shapes of its tuples."""
     sweeps: dict[Any, tuple[dict[Any, None], ...]] = {}
     for name, types, layout, chosen, tuning, target, shape in product:
         axes = sweeps.setdefault((name, layout, chosen, tuning), ({}, {}, {}))

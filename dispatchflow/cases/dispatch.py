@@ -1,7 +1,6 @@
 """Define the class `Dispatch`: what a case computes (an operation or a user's module), and a tuning.
 
-In IREE, a dispatch is a kernel that a compiled program launches. The class `Dispatch` is a request to the compiler:
-it generates the MLIR of an operation, and checks whether the compiler did what was requested."""
+In IREE, a dispatch is a kernel that a compiled program launches. Here, a `Dispatch` is a request to the compiler."""
 
 from __future__ import annotations
 
@@ -45,23 +44,24 @@ class Dispatch:
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
-        """Return a copy in which `asks` lists the lowering configurations of the user's module.
+        """Return a copy whose field `asks` has the lowering configurations that the user's module requests.
 
-        The stage `emit` found them when it printed the module; `emitted` is the stored outcome of that stage. A
-        dispatch of an operation is returned unchanged."""
+        `emitted` is the stored outcome of the stage `emit`, which found them when it printed the module. A dispatch
+        of an operation is returned unchanged."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
 
     @property
     def requested(self) -> str | None:
-        """The lowering configuration that tuning and module request, as text; None if the compiler chooses."""
+        """The lowering configurations that the tuning or the user's module requests, as one text.
+
+        None if neither requests a configuration; the compiler then chooses."""
         of_tuning = self.tuning.requested(cast(Operation, self.operation))
         return AND.join(filter(None, (of_tuning, *dict.fromkeys(self.asks)))) or None
 
     def _counted(self, packed: bool) -> Operation | None:
-        """Return the operation if it must be compiled to a known number of dispatches, otherwise None.
+        """Return the operation if the number of its compiled dispatches must be checked, otherwise None.
 
-        `packed` says whether the compiler packs the operands of products by default. With packing, any number is right.
-        """
+        The number is not checked if the compiler packs the operands of products by default (`packed`)."""
         operation = self.operation
         known = isinstance(operation, Operation) and operation.dispatches is not None
         return cast(Operation, operation) if known and self.tuning.keeps_dispatches and not packed else None
@@ -69,19 +69,19 @@ class Dispatch:
     def demanded(self, packed: bool = False) -> str | None:
         """Return the lowering configuration and number of dispatches that the compiler must use, as text.
 
-        `default; 2 dispatches` means that the compiler may choose the configuration, but must form two dispatches.
-        Returns None if nothing is required. The text is part of the cache key of the compile. `packed` says whether the
-        compiler packs the operands of products by default. With packing, no number is required."""
+        An example is `default; 2 dispatches`. No number is required if the compiler packs the operands of products
+        by default (`packed`). Returns None if nothing is required."""
         if (operation := self._counted(packed)) is None:
             return self.requested
+        # The text is part of the key of the compile.
         beside = " beside a copy" if operation.may_copy else ""
         return f"{self.requested or 'default'}; {operation.dispatches} dispatches{beside}"
 
     def missed(self, applied: Applied, packed: bool = False) -> str | None:
         """Return how the compiled module differs from what was requested; None if it does not differ.
 
-        `applied` has the lowering configurations that the compiler used. `packed` says whether the compiler packs the
-        operands of products by default. With packing, the number of dispatches is not checked."""
+        `applied` has the configurations that the compiler used. The number of dispatches is not checked if the
+        compiler packs the operands of products by default (`packed`)."""
         why = self.tuning.ignored(cast(Operation, self.operation), applied)
         if why is not None:
             return f"configuration ignored: {why}"
@@ -120,8 +120,8 @@ module @dispatch {{
 def digest_of_module(source: Digest, function: str, objects: tuple[tuple[str, Digest], ...] = ()) -> Digest:
     """Return the `program_digest` of a user's module, computed from the digests of its files.
 
-    `source` is the digest of the module's own file. `function` is the name of the function that is called. `objects`
-    has (path, digest) of each other file that the module names."""
+    `source` is the digest of the module's own file. `objects` has (path, digest) of each other file that the
+    module names."""
     return Digest(key_of("program", {"source": source, "objects": objects, "function": function}))
 
 
@@ -129,8 +129,8 @@ def digest_of_module(source: Digest, function: str, objects: tuple[tuple[str, Di
 def program_digest(program: Workload) -> Digest:
     """Return a digest of what `program` computes, equal for all tunings, targets and toolchains.
 
-    An operation's digest covers its name, sizes, types, layouts, options and MLIR. A module's digest covers the name of
-    its function, the bytes of its file, and the paths and bytes of the files that the module names."""
+    The digest covers the name, sizes, types, layouts, options and MLIR of an operation, and the function and files
+    of a user's module."""
     if isinstance(program, Module):
         objects = tuple((path, file.digest) for path, file in program.objects)
         return digest_of_module(program.source.digest, program.function, objects)

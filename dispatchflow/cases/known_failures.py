@@ -96,8 +96,7 @@ def version_of(text: str) -> Version:
 def _within(bounds: str, own: Version) -> bool:
     """Return whether a version is within bounds such as `>=3.11, <3.14`; all of them must hold.
 
-    Before the comparison, the version is cut to as many numbers as the bound has. Compared with `<3.14`, the version
-    3.14.1 counts as 3.14, and is therefore not within this bound."""
+    Only as many numbers as the bound has are compared: 3.14.1 counts as 3.14, and is not within `<3.14`."""
     for relation, text in _BOUND.findall(bounds):
         bound = version_of(text)
         order = (own[: len(bound)] > bound) - (own[: len(bound)] < bound)
@@ -192,9 +191,10 @@ class KnownFailures:
                 yield entry
 
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
-        """Return the known failures that fit a case's operation, target and tuning.
+        """Return the known failures whose conditions on operation, target and tuning the case meets.
 
-        Each entry is paired with its conditions on anything else, such as sizes, which the caller must check."""
+        Each known failure is paired with its other conditions, such as those on sizes. The caller must check
+        these."""
         kind = case.operation.name, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
             found = tuple(
@@ -221,8 +221,7 @@ class KnownFailures:
     def passing(self, case: Case, made: Callable[[str], bool]) -> KnownFailure | None:
         """Return an entry that predicts a failure of `case` at a stage that it passed; None if there is none.
 
-        `made(stage)` returns whether the case passed a stage. An entry with `some = true` is never returned, because
-        only some of its cases are expected to fail."""
+        `made(stage)` returns whether the case passed a stage. An entry with `some = true` is never returned."""
         return next(self._covering(case, lambda entry: not entry.some and made(entry.stage)), None)
 
 

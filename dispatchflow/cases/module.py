@@ -115,9 +115,7 @@ class Module(Workload):
     problem: str | None = None
     """The error in a test suite's flag file (the file with the inputs); None if there is no error."""
     meaning: Flags = ()
-    """The case's compiler flags that change what the module computes or how its file is read.
-
-    If another target (`against`) computes the expected results, the module is compiled for it with these flags."""
+    """The case's compiler flags with which the module is also compiled for the target `against`."""
 
     name: ClassVar[str] = "module"
     dims: ClassVar[tuple[str, ...]] = ()
@@ -170,15 +168,16 @@ class Module(Workload):
 
     @property
     def reference_name(self) -> str:
-        """The words for the reference in error messages: `the reference, module on vmvx`.
-
-        The reference, which computes the expected results, is the module on the target `against`, or a library."""
+        """The reference's name in error messages, such as `the reference, module on vmvx`."""
         if self.against is None:
             return f"the reference, {self.against_library}"
         return f"the reference, {self.name} on {self.against.name}"
 
     def compiled_with(self, flags: Flags) -> Module:
-        """Return a copy whose field `meaning` is set to the flags that `of_meaning(flags)` selects."""
+        """Return a copy whose field `meaning` has the flags with which the reference must be compiled too.
+
+        `of_meaning` selects them from `flags`, the case's extra compiler flags. If it selects none, the module
+        itself is returned."""
         meaning = of_meaning(flags)
         return replace(self, meaning=meaning) if meaning else self
 
@@ -246,9 +245,9 @@ def spelt(sizes: Sequence[int | None], element: str) -> str:
 def with_sizes_of(printed: str, declared: str) -> str:
     """Return the type of a result, with the sizes that the runtime printed.
 
-    `printed`, the type from the runtime's output, is returned if its element type is in `ELEMENT_TYPES`, or if
-    `declared` is `BUFFER_VIEW`. Otherwise its element type is replaced by that of `declared`, the type in the
-    function's signature: `4x8xcf64` (a 64-bit complex) and `?x8xcomplex<f32>` give `4x8xcomplex<f32>`."""
+    `printed` is the type in the runtime's output, and `declared` the one in the function's signature. An element
+    type that is not in `ELEMENT_TYPES` is taken from `declared`: `4x8xcf64` and `?x8xcomplex<f32>` give
+    `4x8xcomplex<f32>`."""
     known = declared == BUFFER_VIEW or element_of(printed) in ELEMENT_TYPES
     return printed if known else spelt(sizes_of(printed) or (), element_of(declared))
 

@@ -1,6 +1,6 @@
-"""The programs that a library, such as numpy, runs in place of IREE.
+"""Define the programs with which libraries, such as numpy, compute cases without IREE.
 
-This module also finds the reason why a library cannot run a program."""
+This module also finds the reason why a library cannot compute an operation or a model."""
 
 from __future__ import annotations
 
@@ -119,9 +119,9 @@ def unpassed(library: str, types: Sequence[str]) -> str | None:
 def operand_types(program: Workload, arguments: Sequence[str]) -> list[TensorType]:
     """Return the types of the values that a library's program takes.
 
-    For a model, they are parsed from `arguments`, the types of its inputs as IREE's tools spell them: `4x8xf32`. For
-    an operation, they are the types that the operation declares. `arguments` is then ignored, because its types may
-    be those for IREE's runtime, which takes two f4 elements as one i8."""
+    For a model, `arguments` has these types as IREE's tools spell them: `4x8xf32`. For an operation, `arguments`
+    is ignored."""
+    # For an operation, `arguments` may be the types for IREE's runtime, which takes two f4 elements as one i8.
     if isinstance(program, Operation):
         return [operand.type for operand in program.operands()]
     return [_tensor(argument) for argument in arguments]

@@ -23,10 +23,9 @@ def bounds(value: str) -> tuple[int, int] | None:
 def check(value: str, element: str) -> tuple[int, int]:
     """Parse the range `value`, check it, and return its first and last number.
 
-    `element` is the input's element type, which must represent each number of the range exactly.
-
     Raises:
-        ValueError: the text is not a range, the range is empty, or a bound is not representable.
+        ValueError: the text is not a range, the range is empty, or the input's element type `element` does not
+            represent each number of it exactly.
     """
     found = bounds(value)
     if found is None or found[0] > found[1]:

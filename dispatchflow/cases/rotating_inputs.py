@@ -1,7 +1,7 @@
 """Emit an MLIR module that calls the measured module with inputs that are not in a cache.
 
-The emitted module is used for `cache=cold`. Its first call, during the warm-up, copies the inputs until the copies fill
-twice the last-level cache. Each later call uses the next copy."""
+The emitted module is used for `cache=cold`. The first call copies the inputs until the copies fill twice the
+last-level cache. Each later call uses the next copy."""
 
 from __future__ import annotations
 
@@ -40,18 +40,10 @@ def of_operation(operation: Operation, cache_bytes: int) -> Rotation:
 def of_module(
     name: str, function: str, declared: Declaration, arguments: Sequence[str], cache_bytes: int
 ) -> Rotation | None:
-    """Return the `Rotation` of a user's module: a function, and the number of copies of its inputs.
+    """Return the `Rotation` of a user's module: the measured function and the number of input copies.
 
-    Each call uses the next copies. An input is copied if it is a tensor whose size in bytes is known and not 0. Returns
-    None if no input can be copied.
-
-    Args:
-        name: the name of the module.
-        function: the name of the measured function.
-        declared: the types of the function's arguments and results, as the module declares them.
-        arguments: the type of each argument, with the sizes at run time.
-        cache_bytes: the size of the last-level cache.
-    """
+    Inputs are copied if they are tensors whose size in bytes is known and not 0. Returns None if no input can be
+    copied. `declared` has the types in the function's signature; `arguments` has them with the sizes at run time."""
     operands = tuple(map(_operand, declared.inputs, arguments))
     if not any(operand.cold for operand in operands):
         return None
@@ -86,11 +78,8 @@ def not_coldable(
 def module_problem(found: Rotation | None, stored: Sequence[str], flags: Sequence[str]) -> str | None:
     """Return why a user's module cannot be measured with `cache=cold`; None if it can.
 
-    Args:
-        found: the result of `of_module`, which says which inputs are copied.
-        stored: the names of the global variables that the module's functions write.
-        flags: the flags with which the module is compiled.
-    """
+    `found` is the result of `of_module`. `stored` has the names of the global variables that the module's
+    functions write. `flags` are the compiler flags."""
     if found is None:
         return "not coldable: no input is a tensor with a known size in bytes"
     if "." in found.callee:

@@ -21,9 +21,8 @@ COMMANDS = members("dispatchflow.cli.commands", Command, "name", "Command")
 def answer(root: Path, names: Mapping[str, Any], line: CommandLine, recall: Replay | None) -> int:
     """Execute the command that the command line names, and return the exit code.
 
-    If the command line names no command, `run` is executed. `recall` records the printed text and everything that the
-    text depends on, so that a later invocation can print the text again if nothing has changed. `recall` is None if the
-    text must not be printed again."""
+    The default command is `run`. `recall` records the printed text and what the text depends on. It is None if a
+    later invocation must not print the text again."""
     commands = {command.name: command for command in COMMANDS}
     reset_vars()
     for name, value in line.variables.items():

@@ -1,8 +1,7 @@
 """Make doit tasks, one for each stage of a case: `emit:CASE`, `compile:CASE`, …
 
-A task depends on the task of the case's previous stage. This dependency is declared with `task_dep` only. With
-`file_dep` or `targets`, doit would compare files with their state after the task's last run, and would execute stages
-whose outputs are already in the store (docs/decisions/0003)."""
+A task depends on the task of the case's previous stage. docs/decisions/0003 says why this dependency is declared
+with `task_dep` only."""
 
 from __future__ import annotations
 
@@ -40,8 +39,8 @@ STAGE_PAGES = {
 def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
     """Return tasks that execute nothing; they exist because the user's own tasks may depend on them.
 
-    These are a group task for each stage, and a task for each selected stage of a case that is up to date. `made` has
-    the tasks of the stages that are not up to date."""
+    These are a group task for each stage, and a task for each selected stage that is up to date. `made` has the
+    tasks of the other selected stages."""
     names = {task.name for task in made}
     rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]
     empty = [Task(f"{stage}:{name}", None, subtask_of=stage) for stage, name in rest if f"{stage}:{name}" not in names]
@@ -56,9 +55,8 @@ def tasks_of(
 ) -> list[Task]:
     """Return a task for each of the wanted stages of one case, in the order of the stages.
 
-    `twins` maps (stage, key) to the name of the first task with that key; this function adds its new tasks. A later
-    task with the same key depends on the first one. Otherwise, a worker thread would wait for the lock that the first
-    task holds."""
+    `twins` maps (stage, key) to the name of the first task with that key, on which later ones depend. This
+    function adds its tasks to `twins`."""
     case, tasks = chain.case, list[Task]()
     for stage in wanted:
         name = f"{stage}:{case.name}"
@@ -68,6 +66,7 @@ def tasks_of(
         if stage == "verify" and chain[stage].key is None:  # cases that differ only in `cache` share one verification
             key = (stage, replace(case, cache=HOT).name)
         deps = [tasks[-1].name] if tasks else []
+        # Without a dependency on the first task, a worker thread would wait for the lock that this task holds.
         first = twins.setdefault(key, name) if key[1] is not None and stage not in MEASURED else name
         meta: dict[str, Any] = {"stage": stage}
         tasks.append(

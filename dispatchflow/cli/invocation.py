@@ -24,9 +24,7 @@ class Invocation:
         root: the directory of dodo.py.
         names: the names that dodo.py defines, with their values.
         variables: the text of each variable of the command line, by name.
-        commands: the names of all commands.
-        recall: records everything that the command's output depends on, so that a later invocation can print the output
-            again. None if the output must not be printed again.
+        recall: records the output and what it depends on. None if the output must not be printed again.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Execute `doit …` in a directory whose dodo.py has `from dispatchflow import main; main()`.
 
-Stock doit loads that file and so calls `main`, which executes a command of dispatchflow and ends the process.
-docs/decisions/0001 says why stock doit's own commands are not used. The command `dispatchflow` loads dodo.py itself. It
-imports doit only if there is something to do, because the import takes longer than a run in which nothing changed."""
+Stock doit loads that file and so calls `main`, which executes the command and ends the process
+(docs/decisions/0001). The command `dispatchflow` loads the file itself, and imports doit only if there is
+something to do."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _running = False
 def command() -> None:
     """Execute the command `dispatchflow`, which takes doit's arguments but starts faster.
 
-    If doit would only load ./dodo.py (see `_only_loads`), this function loads it, and doit is imported only if
-    needed. Otherwise, except for `--version`, it calls doit."""
+    The function loads ./dodo.py, whose call of `main` executes the command line and ends the process. If loading
+    is not enough (`_only_loads`), or the file does not call `main`, stock doit is executed."""
     _interruptible()
     try:
         if sys.argv[1:] == ["--version"]:
@@ -74,10 +74,8 @@ def command() -> None:
 def _only_loads(words: Sequence[str]) -> bool:
     """Return whether loading ./dodo.py is enough to execute this command line, without stock doit.
 
-    The file's call of `main` executes the command line and ends the process. The result is false if the command line
-    has an option or a word of `_STOCK`, if doit has a configuration, or if dodo.py contains the text `doit` or cannot
-    be read. Only three command lines may have `help`, a word of `_STOCK`: `help help`, `help list` and `help run`.
-    For them `dispatchflow` shows its own help, and `doit` shows stock doit's."""
+    Stock doit is needed for options, for its own commands (`_STOCK`), if it has a configuration, and if dodo.py
+    contains the text `doit`."""
     ours = len(words) == 2 and words[0] == "help" and words[1] in _BOTH
     if any(word.startswith("-") or (word in _STOCK and not ours) for word in words) or Path("doit.cfg").exists():
         return False
@@ -91,9 +89,7 @@ def _only_loads(words: Sequence[str]) -> bool:
 def main() -> None:
     """Execute the command line and exit. Call this function at the end of a dodo.py.
 
-    The exit code is 0 for success, 1 if a case failed, 2 for wrong input, and 3 if nothing matched. The directory of
-    dodo.py has specs/, the store and build/. dodo.py is executed a second time to load the user's `task_*` functions;
-    in that execution, `main` returns at once."""
+    The exit code is 0 for success, 1 if a case failed, 2 for wrong input, and 3 if nothing matched."""
     global _running
     if _running:
         return
@@ -234,8 +230,7 @@ def _refused_by_doit() -> tuple[type[Exception], ...]:
 def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay | None:
     """Return a `Replay`, which can print the output of an earlier run of the same command line again.
 
-    Returns None if this output must not be printed again, for example if a task of the user is selected, or if
-    `remeasure=` or `retry=` asks to repeat work."""
+    Returns None if the output must not be printed again, for example with `remeasure=` or for a task of the user."""
     if not line.plain or {"remeasure", "retry"} & set(line.variables):
         return None
     words, own = line.words or dodo_file.default_words(names), dodo_file.task_names(names)

@@ -1,10 +1,7 @@
-"""Find the cases, skips and tasks that the words of a command line select.
+"""Find the cases, skips (impossible combinations) and tasks that a command line selects.
 
-A skip is a requested combination that is not possible, such as a tuning on a target that does not have it.
-
-The doit tasks of cases are made later, and only for selected cases with pending stages, because making a task costs
-more than checking whether a stage is pending.
-"""
+The doit tasks of cases are made later, and only for pending stages, because making a task costs more than checking
+a stage."""
 
 from __future__ import annotations
 
@@ -46,8 +43,7 @@ class Selection:
 def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
     """Return the cases, skips (impossible combinations) and tasks that a command line selects.
 
-    Without words, all cases are selected for the stage `profile`. `foreign` has the names of the user's own tasks,
-    and `commands` the names of all commands.
+    Without words, all cases are selected for the stage `profile`. `foreign` has the names of the user's own tasks.
 
     Raises:
         NothingMatched: a pattern matches nothing, or a word `STAGE:CASE` names neither a case nor a skip.

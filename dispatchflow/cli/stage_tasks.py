@@ -137,9 +137,8 @@ class StageTasks:
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:
         """Return (target, device, kinds) for each group of measured cases that share ceilings.
 
-        A ceiling is the highest compute or memory rate of a device. The cases of a group have the same target and
-        number of threads; all targets of this CPU count as one, because they share their ceilings. `kinds` has the
-        kinds of calibration kernels that the group needs, such as `f32` and `memory`."""
+        A ceiling is the highest compute or memory rate of a device. `kinds` has the kinds of calibration kernels
+        that the group needs, such as `f32`."""
         places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
         ceilings = self.workspace.ceilings
         for case, trial in self.trials.items():
@@ -219,8 +218,8 @@ class StageTasks:
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
         """Check that this IREE runtime is as fast as the other runtimes whose recorded times would be reused.
 
-        A few cases are measured with both runtimes. If the speeds differ, the selected cases that would reuse times of
-        the other runtime are measured again. Return True if there was a runtime to compare with."""
+        A few cases are measured with both runtimes. If their speeds differ, the selected cases that would reuse
+        times are measured again. Returns False if there was nothing to check."""
         resolver, looked = self.workspace.resolver, False
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) in MEASURED]:
             looked = True
@@ -241,9 +240,11 @@ class StageTasks:
         return looked
 
     def publish(self, cases: Mapping[Case, str], chains: Sequence[CaseState]) -> list[Row]:
-        """Write to Parquet the rows of the cases selected for `profile` or `sites`; return all cases' rows.
+        """Write rows to Parquet, and return the rows of all cases in `chains`.
 
-        Also update the folders `build/CASE/`."""
+        `cases` maps each case to its last selected stage; its row is written if this stage is `profile` or
+        `sites`. The folders `build/CASE/` are updated too. If a new time is `suspect` (faster than the machine's
+        highest recorded rates allow), these rates are measured again."""
         workspace = self.workspace
         rows = self._rows(chains)
         if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):

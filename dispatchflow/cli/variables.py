@@ -269,19 +269,19 @@ VARIABLES: dict[str, Variable] = {
 def named(groups: Collection[str]) -> dict[str, Variable]:
     """Return a dict from name to variable, for all variables that `groups` lists.
 
-    An item of `groups` is a variable such as `limit`, or a group such as `clean`, which stands for all its variables.
-    If a variable is listed without its group, its field `elsewhere` (if not empty) replaces its field `meaning`."""
+    An item of `groups` is a variable such as `limit`, or a group such as `clean`, which means all its variables."""
     own = {name: variable for name, variable in VARIABLES.items() if variable.group in groups}
     others = {name: VARIABLES[name] for name in groups if name in VARIABLES and name not in own}
     return own | {name: replace(each, meaning=each.elsewhere or each.meaning) for name, each in others.items()}
 
 
 def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
-    """Return a dict from variable to value. `groups` lists the variables and groups that are allowed.
+    """Return a dict from variable to value.
+
+    `groups` lists what the command allows, as in `named`.
 
     Raises:
-        SpecError: a variable is unknown or not taken by this command, or a value is not allowed.
-    """
+        SpecError: a variable is unknown or not taken by this command, or a value is not allowed."""
     allowed = named(tuple(groups))
     values = {}
     for name, text in raw.items():

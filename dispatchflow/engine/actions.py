@@ -51,13 +51,18 @@ class Data:
 
     @cached_property
     def measured(self) -> Data:
-        """A copy that keeps only the inputs of the last recipe (a way to make inputs); measurements use these."""
+        """A copy whose `digests` has only one set of inputs: the last one, with which the case is measured.
+
+        The original must not contain expected results, because their digests come after the inputs."""
         recipe, digests = list(self.digests.items())[-1]
         return replace(self, digests={recipe: digests})
 
     @cached_property
     def forms(self) -> dict[Any, Form]:
-        """A cache of `keys.Form` objects, which compute the keys of the actions that use this data."""
+        """A cache of `keys.Form` objects, which compute the keys of the actions that use this data.
+
+        One `Form` computes the keys of all calls that differ only in the digest of their code. The function `called`
+        fills this cache."""
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
@@ -105,7 +110,9 @@ def _action(form: Form, *strings: str) -> Action:
 
 
 def single(kind: str, **ingredients: Any) -> Action:
-    """Return an action with a key made of these ingredients. For many actions, a `keys.Form` is faster."""
+    """Return an action whose key is a hash of its kind and these ingredients.
+
+    If many keys differ only in some strings, a `keys.Form` computes them faster."""
     return _action(Form(kind, lambda: ingredients))
 
 
@@ -113,14 +120,16 @@ _EMIT = Form("emit", lambda module: {"module": module})
 
 
 def emit(case: Case, syntax: Release) -> Action:
-    """Generate an operation's module, and return the action that emits it, keyed by the module's text."""
+    """Return the action that writes an operation's MLIR module, in the syntax of an IREE release.
+
+    The text of the module is generated here already, because the action's key contains its digest."""
     return _action(_EMIT, digest_of(case.dispatch.module(syntax).encode()))
 
 
 def emit_program(program: Digest) -> Action:
-    """Return the action that emits a program for a library, such as numpy.
+    """Return the `emit` action of a case that a library such as numpy computes.
 
-    The library runs the program to compute a case. `program` is the digest of the program."""
+    `program` is the digest of what the library runs: a Python text for an operation, or the files of a model."""
     return _action(_EMIT, program)
 
 
@@ -149,10 +158,9 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return the digest of a text with a program's source locations, and the name of the source file.
+    """Return the digest of the text from which the names and places of source operations are read.
 
-    The text of an imported model is the output `labelled` of the stage `emit`. The text of any other module of the user
-    is the user's file. The result for an operation is None."""
+    The second part of the result is the name of the source file. The result for an operation is None."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name
@@ -161,10 +169,7 @@ def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest,
 def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
     """Return the action that finds a module's sites and the source operations of each site.
 
-    Args:
-        compiled: the key of the compile.
-        labels: the result of `labels_of`; None means that the emitted module itself has the source locations.
-    """
+    `compiled` is the key of the compile. `labels` is the result of `labels_of`."""
     return single("provenance", compile=compiled, labels=labels, source=sources(*_PROVENANCE))
 
 
@@ -185,11 +190,11 @@ def inputs(operation: Operation) -> Action:
 
 
 def expectation(operation: Operation) -> Action:
-    """Return the action that computes an operation's expected results for the inputs of each recipe.
+    """Return the action that computes the expected results for each recipe (a way to make inputs).
 
-    A recipe is a way to make inputs. The action has one output, named after the recipe, for each recipe whose results
-    must be bit-identical. For any other recipe, it has two, such as `random_reference` and `random_tolerance`. One more
-    output, `unseen`, has a line for each kind of error that no recipe would reveal (`verification.power`)."""
+    The output for a recipe whose results must be bit-identical has the recipe's name. Other recipes have two
+    outputs, such as `random_reference` and `random_tolerance`. The output `unseen` lists the errors that no recipe
+    would reveal."""
     return _data_action("expected", operation)
 
 
@@ -210,11 +215,10 @@ def verification(
     """Return the action that verifies the results of a call.
 
     Args:
-        call: the code, the function to call, and the device.
-        data: the inputs and the expected results.
         tolerance: the tolerance of a user's module. None for an operation, because `data` has its tolerances.
         is_reference: whether the same code also computed the expected results.
-        runtime: the digest of the IREE runtime that repeats a verification. None for the first verification.
+        runtime: None for the first verification of the code. For a verification with another IREE runtime, its
+            digest.
     """
     more: dict[str, Any] = {"is_reference": True} if is_reference else {}
     more |= {"runtime": runtime} if runtime is not None else {}
@@ -234,10 +238,7 @@ def site_times(call: Call, operands: Data, protocol: Protocol, traced: Digest, r
     """Return the action that measures the time of each site in a call.
 
     Args:
-        call: the compiled code, the function to call, and the device.
-        operands: the inputs of the call.
-        protocol: the number and length of the benchmark processes.
-        traced: the digest of the output `sites` of the `provenance` action.
+        traced: the digest of the list of sites, which is the output `sites` of the `provenance` action.
         runtime: the digest of the IREE runtime that records the profiles.
     """
     return called("sites", call, operands, protocol=protocol.id, traced=traced, runtime=runtime, source=_TIMES)
@@ -249,12 +250,10 @@ def capture(
     """Return the action that records (captures) the operands and results of sites.
 
     Args:
-        call: the compiled code, the function to call, and the device.
         operands: the inputs that one recipe (a way to make inputs) makes.
-        flow: the digest of the output `flow` of the `provenance` action: the module after the compiler's phase `flow`.
-        dispatches: the numbers of the captured dispatches.
-        sites: the numbers of the sites that launch these dispatches, in the same order.
-        execution: which execution of each site is captured, counted from 1. None means the last execution.
+        flow: the digest of the program after the compiler's phase `flow`, an output of the `provenance` action.
+        sites: the numbers of the sites that launch the captured `dispatches`, in the same order.
+        execution: the number of the captured execution of each site, from 1. None means the last execution.
     """
     chosen = {"dispatches": dispatches, "sites": sites, "execution": execution}
     return called("capture", call, operands, flow=flow, **chosen, source=sources(*CAPTURE))

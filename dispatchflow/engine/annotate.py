@@ -58,11 +58,9 @@ def refusal(case: Case, device: Device) -> str | None:
 def annotate(executor: StageExecutor, case: Case, device: Device, kernel: str) -> Annotation:
     """Compile a case with the system's linker, run it under `perf record`, and return a kernel's samples.
 
-    The samples are not stored.
-
     Raises:
-        ToolError: perf or objdump is missing, perf may not take samples, the case cannot be built or run, or no sample
-            is in the kernel.
+        ToolError: perf or objdump is missing or fails, the case cannot be built or run, or no sample is in the
+            kernel.
     """
     perf, objdump = sampling.perf(), sampling.objdump()
     if objdump is None:

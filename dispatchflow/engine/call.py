@@ -51,11 +51,9 @@ class ModuleCall:
     device: Device
 
     def again(self) -> ModuleCall | None:
-        """Return a second call of the same module, to check that the results are the same in both calls.
+        """Return a second call of the module, to check its results; None if such calls are not repeated.
 
-        On a CPU, the second call fills new memory with the byte 0xCD. If the module never writes an element of a
-        result, this element therefore differs between the two calls. A subclass returns None here if its calls are not
-        repeated."""
+        On a CPU, the second call fills new memory with the byte 0xCD (docs/verification.md)."""
         return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
@@ -77,11 +75,10 @@ class ModuleCall:
         return ok, f"{reason}{self._given_instead(reason or '', data)}", outs, facts
 
     def _given_instead(self, reason: str, data: Data) -> str:
-        """Return the end of an error message: the available names that are most similar to a missing one.
+        """Return the end of an error message: the available weights or scopes most similar to a missing one.
 
-        A weight that a module loads from a file is named by a scope and a key. If a scope is missing, the text lists
-        scopes. If a weight is missing, it lists weights. Otherwise it is empty. `reason` is the beginning of the
-        message, which says why a call failed. `data` has the files with the available weights."""
+        A weight is named by a scope and a key. `reason` is the beginning of the message. The result is empty if
+        neither is missing."""
         tool = self.toolchain.tool(parameters.TOOL)
         if not data.parameters or not Path(tool).exists():
             return ""
@@ -93,9 +90,8 @@ class ModuleCall:
     def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
         """Return a dict from the index of each result to its type, such as `4x8xf32`; or a failed result.
 
-        The runtime prints sizes only if it writes no files. Therefore this method calls the module once more, without
-        output files. Files in the format `.npy` would contain the sizes, but this format has no bf16 and no
-        floating-point types of 8 or 4 bits."""
+        The module is called once more, because the runtime prints sizes only if it writes no files."""
+        # Files in the format `.npy` have sizes, but no bf16 and no floating-point types of 8 or 4 bits.
         if (failure := self.call(data, "given", (), function)) is not None:
             ok, reason, outputs, facts = failure
             return ok, f"the call that prints the results' sizes: {reason}", outputs, facts
@@ -105,8 +101,7 @@ class ModuleCall:
     def doubt_as_reference(self) -> str | None:
         """The reason to mistrust a library's results if the same library computed the expected results.
 
-        None for compiled code: its results are never compared with those of the same code (the verdict is
-        `not compared`)."""
+        None for compiled code: if the same code computed the expected results, it is not compared with them."""
         return None
 
     @property
@@ -207,19 +202,14 @@ def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
 def failed(what: str, outcome: Outcome, scratch: Path, facts: Facts, store: Store, limits: Limits) -> Result:
     """Return the result of an action whose tool failed.
 
-    If a time or memory limit may be the cause, the fact `limit` has the limit's name and value. A later run with a
-    higher limit tries the action again.
-
     Args:
         what: the name of the failed step, such as `compile`; or a phrase that begins with `cannot`.
-        outcome: how the tool ended.
-        scratch: the directory with the tool's stderr.
-        facts: facts to record. This function adds `limit`, and `repeatable`: whether a repetition would fail too.
-        store: the store that keeps the tool's stderr.
-        limits: the time and memory limits of the tool.
+        scratch: the directory with the tool's stderr, which is stored.
+        facts: facts to record. This function adds `repeatable`: whether a repetition would fail too; and `limit`: the
+            name and value of the time or memory limit that may be the cause, if any.
 
     Raises:
-        StoreError: the disk is full, so all later cases would fail as well.
+        StoreError: the disk is full.
     """
     stderr = processes.shortened(scratch / "stderr", _SEARCHED)
     disk.check(store.root, stderr)

@@ -36,7 +36,7 @@ LIMIT_BYTES = 2**30
 class _Failed(Exception):
     """Raised if the operands and results of sites cannot be captured, or if a tool fails.
 
-    `result` is what the action then returns: (False, reason, outputs, facts)."""
+    `result` is the failed result of the capture. Its four parts are those of `call.Result`."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(result[1])
@@ -53,23 +53,18 @@ def of_case(
 ) -> Record | None:
     """Call a case, capture the operands and results of its sites, and return the record of this step.
 
-    A case that failed its verification can be captured too. If the sites cannot be found, the returned record has the
-    reason. Returns None if the case did not compile, or if its inputs cannot be made.
+    Returns None if the case did not compile, or if its inputs cannot be made. If the sites cannot be found, the
+    record has the reason.
 
-    The record's outputs are the captured values: `3.in0` is the first operand of site 3, and `3.out1` is the second
-    result of site 3. If some elements of `3.out1` depend on memory that the program never writes, the output
-    `3.out1.undefined` marks these elements. This mask has a byte for each element: 1 if the element depends on such
-    memory, otherwise 0. If elements are narrower than a byte, the mask has a byte for each byte of `3.out1` instead.
-    Operands may have masks too. The record's facts contain the fields of `models.captured.Capture`.
+    The outputs of the record are the captured values, such as `3.out1` (result 1 of site 3), and masks of the
+    elements that depend on unwritten memory (`captured.Tensor.undefined_name`). `capture_of` returns their
+    description.
 
     Args:
-        executor: executes the steps.
-        case: the case.
         sites: the numbers of the sites to capture; None for all.
-        execution: if a site is executed several times, the number of the execution to capture, from 1; None for the
-            last.
-        limit_bytes: the largest total size of the operands and results.
-        recipe: the name of the set of inputs with which the case is called; None for the first set.
+        execution: which execution of each site to capture, from 1; None for the last.
+        limit_bytes: the largest total size of the captured values.
+        recipe: the name of the set of inputs; None for the first set.
 
     Raises:
         SpecError: `execution` is less than 1, or a number in `sites` is not the number of a site.
@@ -109,8 +104,7 @@ def of_case(
 def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program | None]:
     """Find the sites of a case. Return the record of this step, and the description of the sites.
 
-    Both are None if the case did not compile. If the sites cannot be found, the record has the reason, and the
-    description is None. If the store's copy of an output is damaged, the sites are found once more."""
+    Both are None if the case did not compile. The description is None if the sites cannot be found."""
     for attempt in range(2):
         traced = provenance.of_case(executor, case)
         if traced is None or not traced.ok:
@@ -119,6 +113,7 @@ def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program
             executor.store.checked(traced.outputs["flow"])
             return traced, provenance.program_of(executor, traced.outputs)
         except DamagedObject:
+            # The store has removed the damaged output and its record, so a second attempt makes both again.
             if attempt:
                 raise
     raise AssertionError
@@ -136,7 +131,7 @@ def chosen_sites(
 ) -> tuple[list[Site], list[Missing]]:
     """Return the requested sites that a call of `function` can capture, and why it cannot capture others.
 
-    `sites` has the numbers of the requested sites. None means all sites of the program. `case` is the name of the case.
+    `sites` has the requested numbers; None requests all sites. Error messages name `case`.
 
     Raises:
         SpecError: a number in `sites` is not the number of a site.
@@ -225,11 +220,10 @@ class _Capturing:
             raise _Failed((ok, reason, outputs, facts))
 
     def _compiled(self, name: str, fill: int) -> Capturing:
-        """Compile a copy of the module that also returns its sites' operands and results.
+        """Compile `NAME.vmfb`, a copy of the module that also returns its sites' operands and results.
 
-        The copy is written to `NAME.vmfb`. In the copy, each uninitialized tensor is filled with `fill`, which is 0 or
-        1. A value that differs between a copy with 0 and a copy with 1 depends on memory that the program never writes.
-        Returns a description of what the copy captures."""
+        Each uninitialized tensor of the copy is filled with `fill`, 0 or 1. Returns a description of what the copy
+        captures."""
         executor, toolchain = self.executor, self.executor.resolver.toolchain
         found = bindings.bindings_of(toolchain)
         function, numbers = self.case.operation.function, tuple(self.sites)
@@ -256,13 +250,13 @@ class _Capturing:
             raise _Failed(failed(what, outcome, self.scratch, {}, self.executor.store, self.executor.limits))
 
     def _called(self, name: str, made: Capturing, plain: Sequence[Path]) -> tuple[Capture, dict[str, bytes]]:
-        """Call `NAME.vmfb`, the module that captures. Return what it captured: a description, and the bytes.
+        """Call `NAME.vmfb`, a copy of the program that also returns operands and results of sites.
 
-        The bytes are in a dict, by the name of the operand or result, such as `3.in0`. `made` describes what the module
-        captures. `plain` has the files with the results of the unchanged code.
+        Returns a description of these values, and their bytes by name, such as `3.in0`. `plain` has the files with
+        the results of the unchanged code.
 
         Raises:
-            _Failed: the call failed, its results differ from those in `plain`, or the captured values exceed the limit.
+            _Failed: the call failed, its results differ from `plain`, or the captured values exceed the limit.
         """
         place = self._place(name, {})
         (self.scratch / f"{name}.vmfb").rename(place.scratch / "module.vmfb")

@@ -181,10 +181,10 @@ class DataResolver:
         return found if found and found.ok else None
 
     def declaration(self, program: Module) -> Declaration | None:
-        """Return the types of a module's function, as they are after the case's flags are applied.
+        """Return the types of the inputs and results of a module's function.
 
-        If a flag turns f64 into f32, the types have f32. Returns None if the compiler has not printed the module
-        successfully, or if the module does not have the function."""
+        If the case's flags turn f64 into f32, the types have f32. Returns None if the stage `emit`, which parses the
+        file, has not succeeded, or if the module does not have the function."""
         written = self._written(program)
         return written.demoted if written is not None and flags.demotes(program.meaning) else written
 
@@ -199,9 +199,8 @@ class DataResolver:
     def flags_like(self, target: Target, given: flags.Flags) -> tuple[str, ...]:
         """Return the flags with which a module is compiled for `target` to compute expected results.
 
-        They are the flags of `target`, and these two if `given` (the flags of the case) has them:
-        `--compile-from=flow`, and `--iree-input-demote-f64-to-f32`, which changes results and replaces the flag of
-        the same name in `target`."""
+        They are the flags of `target`, and those flags of the case, `given`, that apply to this compile too
+        (`flags.of_meaning`)."""
         own = target.resolved_flags(self._host, syntax_of(self._toolchain.version))
         return flags.behind(own, flags.of_meaning(given))
 

@@ -1,7 +1,6 @@
 """Execute actions and record their results. An action is one step of the work, such as a compile.
 
-An action is executed only if the store has no valid record of it. The records are searched a second time after the
-action's key is locked, because another process may have added the record in the meantime."""
+An action is executed only if the store has no valid record of it."""
 
 from __future__ import annotations
 
@@ -50,11 +49,12 @@ class ActionExecutor:
     def make(self, action: Action, make: Callable[[Path], Result]) -> Record:
         """Return the record of `action`. If no valid record exists, call `make` and record its result.
 
-        `make` is a function that executes the action. It takes the directory in which to work. The record of a failure
-        is not valid if `Resolver.reason_to_retry` returns a reason to try the action again."""
+        `make` executes the action in the directory that it gets. The record of a failure is not valid if
+        `Resolver.reason_to_retry` returns a reason to try the action again."""
         if (known := self._standing(action)) is not None:
             return known
         with self.store.lock(action.key):
+            # Another process may have added the record before this process had the lock.
             if (known := self._standing(action)) is not None:
                 return known
             begin = time.monotonic()
@@ -100,14 +100,11 @@ class ActionExecutor:
 
         Args:
             text: the module as MLIR text.
-            flags: flags of the compiler.
             demanded: the configuration that the compiler must choose, as text; None if it may choose any.
-            missed: a function that takes the chosen configurations. It returns an error message if they are not the
-                requested ones, otherwise None.
+            missed: returns an error message if the chosen configurations are not the requested ones.
             files: files to which the flags refer.
-            objects: a mapping from file name to digest, for the files to which the module's text refers.
-            explain: a function that takes the compiler's log and an error message from this log. It returns the error
-                message to record, which may say more.
+            objects: files to which the text refers: a mapping from name to digest.
+            explain: takes the compiler's log and its error message, and returns the message to record.
         """
 
         def make(scratch: Path) -> Result:

@@ -24,15 +24,15 @@ SOURCES = tuple(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_
 def of_flow(executor: StageExecutor, flow: Digest) -> Record:
     """Write each dispatch of a program as a separate module, and return the record of this step.
 
-    Equal dispatches share a module. `flow` is the digest of the program after the compiler's phase `flow`;
-    `provenance.of_case` stores this form of the program. The outputs of the record:
+    `flow` is the digest of the program after the phase `flow`, an output of `provenance.of_case`. Equal dispatches
+    share a module. The outputs of the record:
 
     - `0.mlir`, `1.mlir`, …: the modules.
-    - `0.plain.mlir`, …: if a module has lowering configurations, a copy of the module without them.
+    - `0.plain.mlir`, …: copies without lowering configurations (see `plain`).
     - `extracted`: a `models.extraction.Extracted` as JSON.
 
     Raises:
-        DamagedObject: `flow` was damaged or missing. The store has dropped it and the records that name it.
+        DamagedObject: `flow` was damaged or missing.
     """
     content, toolchain = executor.store.checked(flow), executor.resolver.toolchain
 
@@ -57,8 +57,8 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
 def plain(module: int) -> str:
     """Return the name of the output with a module's backend-independent copy: 3 -> `3.plain.mlir`.
 
-    The copy has no lowering configurations, because each of them suits only one backend. The output exists only if
-    the extracted module, `3.mlir`, has such configurations. They come from a tuning, or from the user's module."""
+    The copy has no lowering configurations, because each suits only one backend. It exists only if `3.mlir`, the
+    module, has such configurations."""
     return f"{module}.plain.mlir"
 
 

@@ -19,16 +19,10 @@ if TYPE_CHECKING:
 def doubted(found: Difference, why: str, first: Result, second: Result) -> Result:
     """Return the result of a verification whose two calls gave different results.
 
-    The verification fails if one of the calls gave wrong results. It also fails if `found.steady` is true: then the
-    cause of the difference is certainly memory that was never written. Otherwise the verification passes. Its verdict
-    is `mistrusted`, or `not compared` if nothing was compared.
+    The verification fails if a call gave wrong results, or if unwritten memory is certainly the cause
+    (`found.steady`). Otherwise its verdict is `mistrusted`, or `not compared` if nothing was compared.
 
-    Args:
-        found: the difference between the results of the two calls.
-        why: a text that describes this difference.
-        first: the result of the first call alone.
-        second: the result of the second call alone.
-    """
+    `why` describes the difference. `first` and `second` are the results of each call alone."""
     ok, reason, outputs, facts = second if first[0] else first
     if not ok:
         return False, f"{why}; {reason}", outputs, facts
@@ -53,11 +47,11 @@ def judged(
     """Return the result of a verification from the verdicts on its parts.
 
     Args:
-        verdicts: the verdict on each part, by the part's name. For an operation, each set of inputs is a part, named
-            after its recipe: `exact`. For a module, each compared result is a part, named by its index: `0`.
-        outputs: the digest of each output to record, by the output's name.
-        untyped: the indices of the results that were compared as bytes, because their type is unknown.
-        why: the reason to mistrust results even if none is wrong; None if there is no such reason.
+        verdicts: the verdict on each part, by its name. An operation's parts are its sets of inputs, such as `exact`.
+            A module's parts are its compared results, named by index: `0`.
+        outputs: the digest of each output to record, by name.
+        untyped: the indices of the results of unknown type, which were compared as bytes.
+        why: the reason to mistrust results even if none is wrong, if any.
     """
     wrong = {recipe: v for recipe, v in verdicts.items() if v.word == "different"}
     last = list(verdicts.values())[-1]

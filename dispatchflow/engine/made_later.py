@@ -17,14 +17,9 @@ _RECOMPILES = ("phases", "passes", phases.SOURCES, *phases.OUTPUTS, annotate.LIN
 def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
     """Return the keys of the records of steps that are not stages, but use outputs of stages.
 
-    Commands execute these steps: captures (operands and results of sites), extractions (each dispatch as a module),
-    compiles of extracted modules, and compiles with additional flags (see `recompile`). Records with an outdated
-    version are left out.
-
-    Args:
-        held: the store's records.
-        stages: the keys of the records of stages, including `provenance`.
-    """
+    These steps are captures, extractions, compiles of extracted modules, and compiles with additional flags
+    (`recompile`). Records with an outdated version are left out. `stages` has the keys of stages, and of the
+    `provenance` actions, which find the sites of cases."""
     versions: dict[str, str | int] = {
         "capture": actions.sources(*actions.CAPTURE),
         "extraction": actions.sources(*extraction.SOURCES),

@@ -16,9 +16,8 @@ from dispatchflow.keys import Digest
 def reprint(module: Module, toolchain: Digest, importer: str | None = None) -> Action:
     """Return the `emit` action of a user's module: the compiler parses the file and prints it.
 
-    The printed text has no comments, value names or source locations. For an imported model, `importer` is the version
-    of the package that imports it. The action of such a model has a second output, `labelled`, with the names from the
-    model's source."""
+    For a model, `importer` is the version of the package that imports it. A second output, `labelled`, is then a text
+    of the module in which the location of each operation names its node in the model."""
     objects = tuple((path, file.digest) for path, file in module.objects)
     more: dict[str, Any] = {}
     if module.importer is not None:
@@ -30,13 +29,12 @@ def reprint(module: Module, toolchain: Digest, importer: str | None = None) -> A
 def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
     """Return the action that makes a module's operands.
 
-    The outputs `given_0`, `given_1`, … are the operands. Each file with weights is a further output. `types` has the
-    declared types of the operands. `printed` is the digest of the module's text as the compiler prints it. The digest
-    enters the action's key only if the module has weights: their files are checked against the sizes and element
-    types in this text."""
+    Its outputs are the operands, `given_0`, `given_1`, …, and the files with weights. `types` has the operands'
+    declared types. `printed` is the digest of the module's printed text."""
     weights: dict[str, Any] = {}
     if module.parameters:
         files = tuple(item.file.digest for item in module.parameters)
+        # The sizes and element types in the files are checked against those in the printed text.
         weights = {"parameters": tuple(zip(module.parameter_values, files, strict=True)), "module": printed}
     if module.problem is not None:
         weights["problem"] = module.problem
@@ -70,9 +68,8 @@ def expected_files(module: Module, results: Sequence[str]) -> Action:
 def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
     """Return the action that computes a module's expected results by calling the module itself.
 
-    `call` names the module's code, which is already compiled for the target that computes expected results, and a
-    device of this target. The outputs `0`, `1`, … are the results. The output `types` lists the type of each result,
-    one in a line."""
+    `call` has the module's code for the target that computes expected results. The outputs `0`, `1`, … are the
+    results. The output `types` lists the type of each result, one in a line."""
     return called("expected", call, operands, results=tuple(results), types=True, protocol=VERIFICATION)
 
 

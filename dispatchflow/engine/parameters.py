@@ -32,17 +32,14 @@ def stored(
 ) -> dict[str, Digest]:
     """Copy the files with a module's weights into the store; return a dict from file name to digest.
 
+    Formats, sizes and types are not checked if the toolchain has no `iree-dump-parameters`.
+
     Args:
-        program: the module.
-        action: the action that makes the module's inputs; it contains the digest of the printed module.
-        scratch: a directory of the store, for the copies.
-        store: the store.
-        toolchain: the toolchain whose tool `iree-dump-parameters` reads the files. Without this tool, the formats,
-            sizes and types are not checked.
-        limits: the time and memory limits of this tool.
+        action: the step that makes the module's inputs. Its ingredient `module` is the digest of the printed module.
+        scratch: a temporary directory of the store, for the copies.
 
     Raises:
-        ToolError: the tool cannot read a file, a weight is in two files of the same scope, or a weight's size or
+        ToolError: the tool cannot read a file, two weights have the same scope and name, or a weight's size or
             element type is not the same as in the module.
         OSError: a file cannot be read, or has changed since the plan was made.
     """

@@ -20,9 +20,8 @@ _TEXT = "module.txt"
 def dump(executor: StageExecutor, case: Case, source: Source) -> Record:
     """Compile a case again and write its module after each phase. Return the record of this compile.
 
-    Each output is the module after one phase, such as `6.flow.mlir`. If the compile fails, the record has the modules
-    of the phases before the failure. If the compiled code differs from the case's own code, the fact `doubt` says so.
-    """
+    Each output is a module, such as `6.flow.mlir`. If the compile fails, the record has the modules before the
+    failure. If the compiled code differs from the case's own code, the fact `doubt` says so."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         folder = scratch / phases.FOLDER

@@ -33,10 +33,8 @@ In this output, the location of each operation is the operation's name in the mo
 def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
     """Print a module with the compiler, and return the result of this step.
 
-    The output `module` is the printed text. The facts (values that are recorded beside the outputs) have the types
-    of the module's functions. A model has one more output, `labelled`: a text in which each operation has its name
-    from the model's source, and large constants are left out.
-    """
+    The output `module` is the printed text. The facts have the types of the functions. A model has one more output,
+    `labelled`: a text without large constants, in which each operation has its name from the model's source."""
     from dispatchflow.verification import module_data
 
     store, toolchain = executor.store, executor.resolver.toolchain
@@ -93,8 +91,8 @@ def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str)
 def expected(executor: ActionExecutor, program: Module, scratch: Path, results: int) -> Result:
     """Compute a model's expected results with a library, and return the result of this step.
 
-    The outputs `0`, `1`, … are the expected results, and the output `types` has their types. `results` is the number of
-    results of the imported model. The action fails if the library gives another number of results."""
+    The outputs `0`, `1`, … are the results, and the output `types` has their types. `results` is the number of
+    results of the imported model. The action fails if the library gives another number."""
     from dispatchflow.cases import module
     from dispatchflow.engine import verify_module
 
@@ -130,9 +128,8 @@ def expected(executor: ActionExecutor, program: Module, scratch: Path, results: 
 def explainer(executor: ActionExecutor, record: Record) -> Callable[[str, str], str]:
     """Return a function that improves the error message of a model's failed compile.
 
-    The function takes the compiler's log and the message. It returns the message with the model's node at which the
-    compile failed. If it cannot find this node, it returns the message unchanged. `record` is the record of the step
-    that printed the module."""
+    The function takes the compiler's log and the message, and adds the model's node at which the compile failed, if
+    it finds one. `record` is the record of the step that printed the module."""
 
     def explained(log: str, reason: str) -> str:
         if LABELLED not in record.outputs:

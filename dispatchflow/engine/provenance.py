@@ -1,7 +1,7 @@
 """Find a case's sites and the source operations of each site.
 
-Source operations are the operations that the user wrote. The case is compiled again with a tag in the location of each
-operation. The tags that are left after later phases show which source operations a dispatch computes."""
+Source operations are those that the user wrote. The case is compiled again with a tag in the location of each
+operation. The tags that are left in a dispatch show which source operations it computes."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class _Labels:
 def of_case(executor: StageExecutor, case: Case) -> Record | None:
     """Find a case's sites and the source operations of each site; return the record of this step.
 
-    Returns None if the case did not compile. If the sites cannot be found, the record has the reason, but the case does
-    not count as failed. The outputs of a successful record:
+    Returns None if the case did not compile. If the sites cannot be found, the record has the reason. The outputs of
+    a successful record:
 
     - `sites`: a `models.site.Program` as JSON.
     - `flow`: the bytecode of the module after the phase `flow`. Its locations have the tags `df.op.N` for operation N
@@ -73,8 +73,7 @@ def of_case(executor: StageExecutor, case: Case) -> Record | None:
 
     The facts of a successful record:
 
-    - `sites`: the number of sites.
-    - `operations`: the number of source operations.
+    - `sites`, `operations`: the numbers of sites and of source operations.
     - `unplaced`: the number of source operations that compute something but belong to no site.
     - `untagged`: the number of launches without a tag.
     - `unlaunched`: the number of dispatches that are never launched.
@@ -170,8 +169,7 @@ class _Tagging:
     def _compile(self, source: str, begin: str | None, end: str | None, output: str) -> float:
         """Run the compiler's phases after `begin`, up to and including `end`; return the seconds they took.
 
-        The compiler is not run if the flags say that the module's dispatches are already formed (`FORMED`), and `end`
-        is one of the phases that form them (`_FORMING`). Instead, `source` is copied to `output`."""
+        Phases that form dispatches are skipped if the flags say that the module's dispatches are already formed."""
         if FORMED in self.flags and end in _FORMING:
             shutil.copyfile(self.scratch / source, self.scratch / output)
             return 0.0

@@ -46,9 +46,7 @@ class Source:
 
 
 def source_of(executor: StageExecutor, case: Case) -> Source:
-    """Compile a case as usual, and return what is needed to compile it again with more flags.
-
-    The usual compile may fail: this function returns a value nevertheless.
+    """Compile a case as usual, and return what a second compile needs, even if the usual one fails.
 
     Raises:
         ToolError: the compiler cannot read the module, or the module does not have the case's function.
@@ -82,8 +80,8 @@ class Recompile:
     def record(self, kind: str, flags: Sequence[str], take: Callable[[Path], dict[str, Digest]]) -> Record:
         """Compile the case with the additional `flags`, and return the record of this compile.
 
-        `kind` is the kind of action that is recorded, such as `phases`. `take` is a function that stores the outputs:
-        it takes the compiler's working directory, and returns a dict from the name of each output to its digest."""
+        `kind` is the kind of the recorded action, such as `phases`. `take` stores the outputs: it takes the
+        compiler's working directory, and returns a dict from output name to digest."""
 
         def make(scratch: Path) -> Result:
             outcome = self.run(scratch, flags)

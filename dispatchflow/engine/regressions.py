@@ -31,12 +31,9 @@ class Regressions:
     def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
         """Return the state of a failed case, marked as a regression or as a known failure.
 
-        `chain` is the state of the case, and `failed` is the state of its failed stage. `entry` is the entry in a
-        list of known failures that describes the failure, or None.
-
-        The failure is a regression if the stage, compile or verify, has passed with another toolchain or runtime. If
-        `entry` is given, only toolchains of the releases that it names are considered, such as `>=3.11`. A failure that
-        is not a regression is marked with the entry, if any."""
+        A failed compile or verification is a regression if this stage has passed with another toolchain or runtime.
+        `entry` is the entry in a list of known failures that describes the failure, or None. Releases outside its
+        bounds do not count. A failure that is not a regression is marked with the entry."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:
@@ -62,9 +59,8 @@ class Regressions:
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
         """Yield a version for each recorded verification that passed for the code in `ingredients`.
 
-        `ingredients` are the parts of the verification's key without the runtime; verifications by all known runtimes
-        count. If `version` (of the toolchain that compiled the code) is given, it is yielded once per verification.
-        If it is None, the version of the runtime that verified the code is yielded, or `another runtime`."""
+        `ingredients` has no runtime: all runtimes are looked up. The method yields `version`, the toolchain's. If it
+        is None, the method yields the runtime's."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:
@@ -80,11 +76,10 @@ class Regressions:
 
     @cached_property
     def _compiled(self) -> dict[str, list[tuple[str, str]]]:
-        """The successful compiles with toolchains other than the present one.
+        """The successful compiles with other toolchains: lists of (toolchain's version, code's digest).
 
-        A key is a text that is equal for compiles of the same module with the same flags and the same requested
-        lowering configuration (see `_shared`). A value is a list of such compiles. Each compile is a pair: the
-        toolchain's version, and the digest of the code."""
+        All compiles in a list have the same module, flags and requested lowering configuration. Its key is a text of
+        these (`_shared`)."""
         versions = {known["digest"]: known["version"] for known in self._toolchains}
         found: dict[str, list[tuple[str, str]]] = {}
         for code, ingredients in self._records.passed_compiles(self._toolchain):

@@ -1,17 +1,8 @@
 """Call a module twice, to check that every byte of the results is written and reproducible.
 
-Memory that a program does not write keeps its old content. On a CPU, the second call runs on `local-sync` with an
-allocator that fills new memory with 0xCD. A result that depends on unwritten memory then differs from the first call.
-
-A single call with this allocator would not suffice, for three reasons:
-
-- The device `local-task` does not use the allocator (IREE 3.12 and 3.13).
-- If IREE computes the expected results with this allocator too, the same bytes may stay unwritten there. Then both
-  results contain 0xCD, and are equal.
-- 0xCD may be the right value by chance.
-
-Devices other than the CPU have no such allocator. There the second call shows only whether a result is the same each
-time."""
+On a CPU, the second call runs on `local-sync` with an allocator that fills new memory with 0xCD. A result that
+depends on unwritten memory then differs (docs/verification.md). On other devices, the second call shows only whether
+a result is the same each time."""
 
 from __future__ import annotations
 
@@ -71,11 +62,10 @@ class Difference:
 def difference(
     place: ModuleCall, data: Data, recipe: str, names: Names, function: str, arrays: Sequence[Array]
 ) -> Result | Difference | None:
-    """Call a module again, and compare its results with those of the first call.
+    """Call a module again, and compare its results with those of the first call, in the files `names`.
 
-    The results of the first call are in the files `names`. For each result, `arrays` has an array with the result's
-    type and shape. Returns None if all results are equal, or if `place.again()` is None, which means that calls are not
-    repeated. Returns a failed result if a call failed, or if the second call wrote another number of bytes."""
+    For each result, `arrays` has an array with its type and shape. Returns None if all results are equal, or if calls
+    are not repeated; and a failed result if a call failed, or the second one wrote another number of bytes."""
     if (again := place.again()) is None:
         return None
     second = [f"second_{name}" for name in names]

@@ -1,6 +1,4 @@
-"""Determine the state of each case, such as which stages are done, from the store's records.
-
-The state is determined again after the first stages ran: keys of later stages contain a digest of the compiled code."""
+"""Determine the state of each case, such as which stages are done, from the store's records."""
 
 from __future__ import annotations
 
@@ -39,7 +37,9 @@ if TYPE_CHECKING:
 
 
 class Resolver:
-    """Determines the states of cases. Each invocation of dispatchflow has one resolver."""
+    """Finds out which stages of each case are done, must run or have failed, and the keys of the stages.
+
+    The source is the store's records. A resolver belongs to one toolchain."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class Resolver:
         return None if facts.get("repeatable", True) else f"failed before, but may pass now: {reason}"
 
     def step(self, action: Action, missing: str) -> StageState:
-        """Return the state of an action. If it was never executed, `missing` is the reason in the state."""
+        """Return an action's state from its record; without a record, the state's `why` is `missing`."""
         record = self._records.found(action.key)
         if record is None:
             return StageState(action.stage, "missing", missing, action)

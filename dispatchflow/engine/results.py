@@ -17,10 +17,10 @@ from dispatchflow.verification.call_result import CallResult
 def of_case(executor: StageExecutor, case: Case, device: Device) -> tuple[str, list[CallResult]]:
     """Call a case once; return the name of the set of inputs that was used, and the results.
 
-    The inputs are those that measurements use. The case is compiled first if necessary. The call is not recorded.
+    The inputs are those that measurements use. The call is not recorded.
 
     Raises:
-        ToolError: the case did not compile, its device is absent, or the call failed.
+        ToolError: the code or the inputs could not be made, the case's device is absent, or the call failed.
     """
     found = executor.artifacts(case, expected=False)
     if found is None:

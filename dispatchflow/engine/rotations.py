@@ -31,8 +31,8 @@ def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Ro
 def problem(program: Workload, supplies: DataResolver, rotation: Rotation | None, flags: Sequence[str]) -> str | None:
     """Return why a user's module cannot be measured with `cache=cold`; None if it can.
 
-    The compiler must already have printed the module successfully (see `DataResolver.printed`). `rotation` says which
-    inputs are copied. `flags` are the flags with which the module is compiled. The result is None for an operation."""
+    `rotation`, from `of`, says which inputs are copied. `flags` are those of the module's compile. The compiler must
+    already have printed the module. The result is None for an operation."""
     if not isinstance(program, Module):
         return None
     printed = supplies.printed(program)

@@ -53,17 +53,11 @@ class Operands:
 def of_site(executor: StageExecutor, site: int, operands: Operands, compiled: Record, device: Device) -> SiteCheck:
     """Compare a site's captured results with those that a reference computes from the captured operands.
 
-    The reference is the module of the site's dispatch, compiled for another target.
-
-    Args:
-        executor: executes the actions.
-        site: the number of the site.
-        operands: the site's captured operands and results.
-        compiled: the record of the reference's compile.
-        device: the device that runs the reference.
+    The reference is the module of the site's dispatch, compiled for another target and run on `device`. `compiled` is
+    the record of this compile.
 
     Raises:
-        DamagedObject: an object was damaged or missing. The store has dropped it and the records that name it.
+        DamagedObject: an object was damaged or missing.
     """
     if not compiled.ok:
         return SiteCheck(site, why=f"it does not compile for the reference: {compiled.reason}", uncompiled=True)
@@ -118,9 +112,8 @@ def _compared(place: ModuleCall, operands: Operands, data: Data) -> Result:
 def without(content: bytes, mask: Sequence[int] | bytes) -> bytes:
     """Return a copy of a tensor's bytes in which the masked elements are 0.
 
-    `mask` has a byte for each element of the tensor: 1 if the element is masked. For example, the mask `[0, 1, 0]`
-    turns the elements `[1.5, 2.5, 3.5]` into `[1.5, 0, 3.5]`. If elements are narrower than a byte, `mask` has a byte
-    for each byte of `content`, and the masked bytes are set to 0."""
+    `mask` has a byte for each element: 1 if the element is masked. If elements are narrower than a byte, `mask` has a
+    byte for each byte of `content`."""
     import numpy as np
 
     array = np.frombuffer(content, np.uint8).reshape(len(mask), -1).copy()

@@ -36,9 +36,8 @@ class Resolver(Protocol):
 def state(resolver: Resolver, chain: CaseState, run: str) -> StageState:
     """Return the state of a case's stage `sites`.
 
-    `chain` has the states of the case's other stages, and `run` is the name of the present run. If this run measured
-    the case, it must measure the sites too, even if older times are recorded. If the times of the sites cannot be
-    measured, the field `doubt` of the returned state says why."""
+    `chain` has the states of the other stages. If the present run, `run`, measured the case, it must measure the
+    sites again too. If their times cannot be measured, the field `doubt` of the returned state says why."""
     case, compiled = chain.case, chain["compile"]
     if case.library is not None:
         return StageState(SITES, "off", _unknown(case))
@@ -87,7 +86,7 @@ def _unknown(case: Case) -> str:
 
 
 def unprofiled(resolver: Resolver, case: Case) -> str | None:
-    """Return why a case's sites cannot be measured with a profile of the runtime; None if they can."""
+    """Return why the sites of a case cannot be measured with IREE's own profiler; None if they can."""
     if not resolver.syntax.has_profiles:
         return f"IREE {resolver.toolchain.version} has no iree-profile; 3.12 and later have"
     if case.target.driver in _NO_PROFILES:

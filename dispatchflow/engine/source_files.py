@@ -1,13 +1,7 @@
 """Find the source files that decide an operation's inputs and expected results.
 
-The files are:
-
-- the operation's own file;
-- mlir/types.py, and the files of verification/ that compute inputs and expected results;
-- all files of operations/ that these files import, directly or indirectly;
-- all data files in operations/ that these files name.
-
-Imports are found by a search in a file's text, so imports inside functions are found too."""
+The files are the operation's own file, the files of verification/ that compute inputs and expected results, all files
+of operations/ that these import or name, directly or indirectly, and mlir/types.py."""
 
 from __future__ import annotations
 
@@ -19,6 +13,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parent.parent
 _ALWAYS = ("inputs", "power", "reference", "verdict")
+# Imports are found by a search in a file's text, so imports inside functions are found too.
 _FROM = re.compile(r"\bfrom\s+(?:dispatchflow\.operations|\.{1,2}(?:operations)?)\s+import\s*(\([^)]*\)|.*)")
 _NAMED = re.compile(r"\boperations\.(\w+)|\bfrom\s+\.(\w+)|\b(_[a-z]\w*)")
 _OTHERS = re.compile(r"^\s*(?:from\s+([a-zA-Z_]\w*)|import\s+([\w., ]+))", re.MULTILINE)

@@ -35,9 +35,10 @@ _ATTEMPTS = 3
 
 
 class Artifacts(NamedTuple):
-    """The digest of a case's code, and what its call reads: files, inputs and expected results.
+    """The digest of a case's code, and the files and data that are needed to call the code.
 
-    `files` maps the name of each file to the file's digest."""
+    `files` maps file names, such as `module.vmfb`, to digests. `data` has inputs and, if requested, expected
+    results."""
 
     code: Digest
     files: dict[str, Digest]
@@ -53,9 +54,7 @@ class Reprinted(NamedTuple):
 
 
 class StageExecutor(ActionExecutor):
-    """Executes stages, and before each stage the actions that it needs.
-
-    Several threads may share an executor, and several processes may share its store."""
+    """Executes stages, and before each stage the actions that it needs (see `ActionExecutor`)."""
 
     def emit(self, case: Case) -> Record:
         program = case.library_program
@@ -198,7 +197,9 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make)
 
     def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
-        """Make a case's code; return (its digest, digests of the files that a call needs); None if that fails."""
+        """Make a case's code, and return its digest and a dict from file name to digest; None if that fails.
+
+        The files are `module.vmfb`, or those that a library, such as numpy, runs to compute the case."""
         if (program := case.library_program) is not None:
             emitted = self.emit(case)
             return (self.resolver.call_code(case), program.files(emitted.outputs)) if emitted.ok else None
@@ -237,9 +238,7 @@ class StageExecutor(ActionExecutor):
         )
 
     def verify(self, case: Case, device: Device) -> Record | None:
-        """Verify a case (docs/verification.md), and return the record.
-
-        Returns None if code, inputs or expected results cannot be made, or if a device is missing, for example."""
+        """Verify a case (docs/verification.md). Return the record; None if a verification is not possible."""
         found = self._verification(case, device)
         return None if found is None else self.make(*found)
 

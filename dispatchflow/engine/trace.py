@@ -29,9 +29,9 @@ def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Trac
     The trace's file is removed when the context ends.
 
     Raises:
-        SpecError: a library such as numpy computes the case, not IREE.
-        ToolError: this IREE has no Tracy runtime, the case has no device, its code or its inputs could not be made, its
-            results are wrong (with `verify=on`), or the capture fails.
+        SpecError: a library such as numpy computes the case.
+        ToolError: this IREE has no Tracy runtime, the case cannot be run, its results are wrong (with `verify=on`),
+            or the capture fails.
     """
     site_states.refuse_library(case)
     runtime = tracing.runtime_beside(executor.resolver.toolchain.runtime)  # raises before anything is compiled

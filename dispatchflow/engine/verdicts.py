@@ -1,10 +1,7 @@
 """Choose whose verdict counts for the code of a case: the first runtime's or the present runtime's.
 
-The first runtime is the IREE runtime that verified the code first. If its verification passed, a later runtime does not
-repeat it, unless the later runtime is about to measure the code, or one of the two runtimes is known to compute wrong
-results. If the first verification failed, a later runtime verifies the code again.
-
-The cache key of the first verification does not contain the runtime. The keys of later verifications do."""
+The first runtime is the one that verified the code first. The cache key of its verification does not contain the
+runtime; the keys of later verifications do. docs/upgrades.md says when a later runtime verifies the code again."""
 
 from __future__ import annotations
 
@@ -27,14 +24,14 @@ def standing(
 ) -> StageState:
     """Return the state of the verification whose verdict counts for the present runtime.
 
-    If the present runtime has verified the code, its own verdict counts. Otherwise the first runtime's verdict counts.
+    The present runtime's own verdict counts, if there is one; otherwise the first runtime's, if it passed. If it
+    failed, the state has the action of the present runtime's verification.
 
     Args:
-        step: a function (action, why) that returns the state of an action, which is one step of the work. `why` becomes
-            the state's reason if the action was never executed.
-        verification: a function that returns the action of the first verification. If called with `runtime=`, it
-            returns the action that verifies with this runtime.
-        runtime: the digest of the present runtime; None if a library such as numpy computes the case.
+        step: a function (action, why) that returns the state of an action. `why` becomes the state's `why` if the
+            action was never executed.
+        verification: returns the action of the first runtime's verification; with `runtime=`, of that runtime's.
+        runtime: the digest of the present runtime; None if a library computes the case.
     """
     first = step(verification(), _NEVER)
     if first.record is None or runtime is None or first.record.runtime == runtime:

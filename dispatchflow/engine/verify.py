@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Result:
     """Call an operation on the inputs of each recipe, and compare its results with the expected results.
 
-    A recipe is a way to make inputs. The results for some recipes, such as `exact`, are compared bit by bit. For the
-    other recipes, such as `random`, each element must be within its error bound. The call on the last recipe's inputs
-    is repeated, to check that the results are reproducible (`repeatability`)."""
+    A recipe, which is a way to make inputs, decides whether results are compared bit by bit or within an error bound.
+    The call on the last recipe's inputs is repeated, to check that it gives the same results."""
     verdicts: dict[str, Verdict] = {}
     result = operation.result()
     dtype, name = inputs.dtype_of(result.element), ""

@@ -28,11 +28,11 @@ Types = list[str]
 def verify_module(
     place: ModuleCall, program: Module, data: Data, results: Sequence[str], is_reference: bool = False
 ) -> Result:
-    """Call a function of a user's module twice, and compare each result with the expected result.
+    """Call a function of a user's module, and compare each result with the expected result.
 
-    `results` are the declared types of the results. `is_reference` is true if the expected results were computed by the
-    very code or library that is now compared with them. Then the comparison proves little: compiled code gets the
-    verdict `not compared`, and a library that passes gets `mistrusted`."""
+    Compiled code is called twice, to check that both calls give the same results. `results` are the declared types.
+    `is_reference` is true if the same code or library computed the expected results (docs/modules.md): the verdict on
+    a library is then `mistrusted` if nothing is wrong, and compiled code is not compared."""
     own = place.doubt_as_reference if is_reference else None
     is_reference = is_reference and own is None
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
@@ -79,10 +79,10 @@ def put_types(store: Store, types: Sequence[str]) -> dict[str, Digest]:
 def called(
     place: ModuleCall, program: Module, data: Data, results: Sequence[str], names: Sequence[str]
 ) -> Types | Result:
-    """Call the module, write its results into the files `names`, and return the types of the results.
+    """Call the module, write its results into the files `names`, and return their types, or the failure.
 
-    `results` has the declared types, whose sizes may be dynamic. The returned types have the sizes of this call. If the
-    call fails, the failure is returned instead."""
+    The declared types, `results`, may have dynamic sizes. The returned types have the sizes of this call, if
+    known."""
     if (failure := place.call(data, "given", names, program.function)) is not None:
         return failure
     types = list(results)
@@ -169,9 +169,9 @@ def _judged(
 def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdict | None:
     """Compare a result with the expected result. Returns None if the two cannot be compared.
 
-    Floating-point numbers have a tight and a loose tolerance (`verification.tolerances`). If an element is beyond the
-    loose tolerance, the result is wrong. If an element is only beyond the tight tolerance, the result is `mistrusted`.
-    A result that passes is `mistrusted` too if no expected element is finite. Other types are compared bit by bit."""
+    A floating-point result is wrong if an element is beyond the loose tolerance (docs/modules.md). It is `mistrusted`
+    if an element is only beyond the tight tolerance, or if no expected element is finite. Other types are compared
+    bit by bit."""
     import numpy as np
 
     from dispatchflow.verification import module_data, tolerances

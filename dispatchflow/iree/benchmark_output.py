@@ -50,16 +50,15 @@ def too_short(block: Block, block_s: float) -> bool:
 
 
 def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
-    """Raise an error if the times in a block cannot be right.
+    """Raise an error if the times in a block cannot be right, because the tool used a wrong unit or clock.
 
     Args:
-        block: the block to check.
         wall_s: wall time in s of the benchmark process, measured by its parent process.
         block_s: the requested time of all calls together, in s.
 
     Raises:
-        ToolError: the calls or a dispatch took longer than the process, or the calls took less than half of `block_s`.
-            Such times mean that the tool used a wrong unit or clock.
+        ToolError: the calls or a dispatch took longer than the process, or the calls took less than half of
+            `block_s`.
     """
     called_s = block.ns * block.iterations / 1e9
     facts = {"said": f"{block.iterations} calls of {block.ns:.4g} ns, {called_s:.3g} s"}
@@ -74,11 +73,9 @@ def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
 def parse(text: str) -> Block:
     """Parse Google Benchmark's JSON: the time of the whole call and the times of its dispatches.
 
-    Records of aggregates, such as a median, are ignored.
-
     Raises:
-        ToolError: the text is not JSON of this kind, the record of the whole call is missing, the call's time is not
-            positive, or a dispatch's time is negative.
+        ToolError: the text is not JSON of this kind, the call's time is missing or not positive, or a dispatch's time
+            is negative.
     """
     try:
         # Not strict: Google Benchmark does not escape control characters in a function's name.

@@ -53,8 +53,8 @@ def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
 def libraries(variables: Mapping[str, str]) -> dict[str, str]:
     """Return `LD_LIBRARY_PATH` with its value, or an empty dict if the variable is not set.
 
-    The variable decides which shared libraries a GPU's driver or numpy loads. Therefore cache keys contain the variable
-    if a GPU or numpy runs the case. IREE's CPU device does not depend on the variable."""
+    The variable decides which shared libraries a GPU's driver, or a library such as numpy, loads. If one of these
+    runs a case, the cache key contains the variable."""
     return {name: value for name, value in variables.items() if name == "LD_LIBRARY_PATH" and value}
 
 
@@ -69,8 +69,8 @@ _NO_FILE_NAME = re.compile(rb'@(?:"[^"\n]*/[^"\n]*"|"[^"\n]{150,}"|[\w.$-]{150,}
 def dump_of(text: bytes) -> str:
     """Return where the compiler dumps lowering configurations: a directory, or `-` for stdout.
 
-    The compiler names the dumped files after functions. Therefore the result is `-` if the name of a function in
-    `text`, the module, contains a `/` or is too long for a file name."""
+    The compiler names the dumped files after functions. The result is `-` if the name of a function in `text`, the
+    module, cannot be a file name."""
     return "-" if _NO_FILE_NAME.search(text) else CONFIGURATIONS
 
 
@@ -79,8 +79,8 @@ def compile_argv(
 ) -> tuple[str, ...]:
     """Return a command line of the compiler that reads the module from stdin.
 
-    The compiler also dumps lowering configurations into the directory `dump`, or to stdout if `dump` is `-`. This dump
-    is never turned off, because on some backends it changes the bytes of the vmfb."""
+    The compiler also dumps lowering configurations into the directory `dump`, or to stdout if `dump` is `-`."""
+    # The dump is never turned off, because on some backends it changes the bytes of the vmfb.
     return (compiler, "-", *flags, f"--iree-hal-dump-executable-configurations-to={dump}", "-o", output)
 
 
@@ -94,9 +94,8 @@ def phase_argv(
 ) -> tuple[str, ...]:
     """Return a command line that runs only some of the compiler's phases on the module on stdin.
 
-    `begin` is the last phase that the module has already been through, or None if it has been through no phase. `end`
-    is the last phase to run; after it, the module is written as bytecode. If `end` is None, all remaining phases run.
-    `--compile-from=flow` in `flags` is dropped."""
+    These are the phases after `begin`, up to and including `end`. None stands for the beginning or the end of the
+    compile. If `end` is given, the module is written as bytecode. `--compile-from=flow` in `flags` is dropped."""
     from dispatchflow.iree.flags import FORMED  # an idle run does not need flags
 
     flags = [flag for flag in flags if flag != FORMED]
@@ -112,10 +111,10 @@ def device_flags(device: str, cpus: Sequence[int]) -> tuple[str, ...]:
 
 
 def poisoned(device: Sequence[str]) -> tuple[str, ...]:
-    """Return device flags for a second call, in which new memory has other content than in the first call.
+    """Return device flags for a second call, which on the CPU fills new memory with 0xCD.
 
-    If the results of both calls differ, the module may have read uninitialized memory. On the CPU, the debug allocator
-    fills memory with 0xCD. For other devices, the flags stay the same."""
+    If the results of both calls differ, the module may have read uninitialized memory. For other devices, the flags
+    stay the same."""
     # Not `local-task`, which would use memory that this allocator does not fill. Vulkan's allocator, for example,
     # cannot be wrapped in the debug allocator (IREE 3.13).
     return ("--device=local-sync", "--device_allocator=debug") if _local(device) else tuple(device)
@@ -151,8 +150,8 @@ def run_argv(
     """Return a command line for one call that writes the results as raw bytes.
 
     An input is a tensor from a file (`4x8xf32=@file`), a tensor of equal elements (`4x8xf32=1`), or a scalar (`7`).
-    Each of `parameters` names a scope and a file with weights: `model=w.irpa`. If `outputs` is empty, the tool prints
-    the types and sizes of the results."""
+    Each of `parameters` names a scope and a file with weights: `model=w.irpa`. Without `outputs`, the tool prints the
+    types and sizes of the results."""
     return (
         tool,
         f"--module={module}",
@@ -179,18 +178,13 @@ def block_argv(
     """Return a command line for one block of a benchmark: a warm-up, then timed calls.
 
     Args:
-        tool: the benchmark tool.
-        module: the compiled module.
-        device: device flags.
-        inputs: as for `run_argv`.
+        inputs, parameters: as for `run_argv`.
         protocol: the durations of the warm-up (`warmup_s`) and of the timed calls (`block_s`).
         iterations: the number of timed calls. If None, Google Benchmark searches for the number of calls that takes
             `block_s`. The search itself takes about as long again.
-        dispatches: whether the tool makes one more, untimed call to get the runtime's statistics of each dispatch.
-        function: the function to call.
+        dispatches: whether one more, untimed call gets the runtime's statistics of each dispatch.
         rotation: a second module, which calls `module` with another copy of the inputs each time. With a rotation,
             there are no dispatch statistics.
-        parameters: as for `run_argv`.
     """
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
     return (
@@ -222,20 +216,12 @@ def profiled_benchmark_argv(
 ) -> tuple[str, ...]:
     """Return a command line for two repetitions of `calls` calls, with a profile of both.
 
-    The first repetition is the warm-up. The tool's own warm-up is not used, because its number of calls is not
-    reported.
+    The first repetition is the warm-up.
 
     Args:
-        tool: the benchmark tool.
-        module: the compiled module.
-        device: device flags.
-        inputs: as for `run_argv`.
-        calls: the number of calls of each repetition.
-        output: the file of the profile.
-        function: the function to call.
+        inputs, parameters: as for `run_argv`.
         flush_ms: the interval in ms at which the runtime empties its buffer of 4,096 events. If None, the buffer is
             emptied only after each call.
-        parameters: as for `run_argv`.
     """
     return (
         tool,
@@ -246,6 +232,7 @@ def profiled_benchmark_argv(
         *(f"--input={value}" for value in inputs),
         *(f"--parameters={value}" for value in parameters),
         f"--benchmark_min_time={calls}x",
+        # The first repetition replaces the tool's own warm-up, whose number of calls is not reported.
         "--benchmark_repetitions=2",
         "--benchmark_format=json",
         *_profiling(device, output),
@@ -261,7 +248,9 @@ def recorded_argv(run: Sequence[str], recording: str = "load.ireereplay") -> tup
 def profiled_replay_argv(
     tool: str, device: Sequence[str], loads: int, recording: str = "load.ireereplay", output: str = "calls.ireeprof"
 ) -> tuple[str, ...]:
-    """Return a command line that replays a recording `loads` times and writes a profile of the replays."""
+    """Return a command line that replays a recording repeatedly, and writes a profile of all replays.
+
+    `loads` is the number of replays. Each sends the recorded commands to the device."""
     return (tool, *device, recording, f"--benchmark_min_time={loads}x", *_profiling(device, output))
 
 

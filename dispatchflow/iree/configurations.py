@@ -100,9 +100,8 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
 def requested_by(text: str) -> tuple[str, ...]:
     """Return the lowering configurations that the operations of a printed module request.
 
-    The result has a configuration once for each operation that requests it, with two exceptions:
-    - Equal operations count as one operation, because the compiler may merge them.
-    - An operation with dynamic sizes adds no second copy of a configuration that is already in the result."""
+    The result has a configuration once for each operation that requests it. Equal operations count as one. An
+    operation with dynamic sizes adds no second copy of a configuration."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:
@@ -112,6 +111,7 @@ def requested_by(text: str) -> tuple[str, ...]:
         if _ASKING.search(said := whole(body)):
             aliases[name] = said
     lines = (line.strip() for line in text.splitlines() if "#" in line and not line.startswith("#"))
+    # Equal operations count as one, because the compiler may merge them.
     operations = dict.fromkeys(_NAME.sub("", line) for line in lines)
     told = [(one, "?" in line) for line in operations for one in dict.fromkeys(_requests(whole(line)))]
     sized = [one for one, dynamic in told if not dynamic]
@@ -134,12 +134,9 @@ def _requests(text: str) -> Iterator[str]:
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
     """Return the first configuration in `wanted` that was not applied. Returns None if all were applied.
 
-    `wanted` is a result of `requested_by`. For example, it is [X, X, Y] if two operations of a module request the
-    configuration X, and one operation requests Y. The result then depends on what the dispatches got:
-    - X and Y: the result is None. The compiler is assumed to have removed one of the operations that request X.
-    - X, Y and Z: the result is `X for 2 operations, of which 1 got it`. The compiler chose Z, perhaps for the other
-      operation that requests X.
-    - only X: the result is Y."""
+    `wanted` is a result of `requested_by`. Suppose that 1 of 2 operations that request X got it. If a dispatch got no
+    requested configuration, the result is `X for 2 operations, of which 1 got it`. Otherwise the compiler is assumed
+    to have removed the other operation."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))
@@ -152,7 +149,9 @@ def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
 
 
 def _applied_requests(executable: AppliedExecutable) -> list[str]:
-    """Return all requests, as `requested_by` spells them, that an executable's configurations satisfy."""
+    """Return the text of every request that the configurations of an executable would satisfy.
+
+    For example, the pipeline `P` and an op with the configuration `C` satisfy `P`, `C` and `P and C`."""
     translation = f"{executable.pipeline} {executable.translation}".strip()
     each = [config for _, config in executable.configurations]
     return [translation, *each, *executable.inner, *(f"{translation}{AND}{config}" for config in each)]

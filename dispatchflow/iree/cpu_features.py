@@ -52,10 +52,10 @@ class HostCpu:
 
 @dataclass(frozen=True, slots=True)
 class PrintedCpu:
-    """A CPU that the compiler printed: its name, its features in the printed order, and its architecture.
+    """A CPU that the compiler printed, with its features in the printed order.
 
-    For the CPU `host`, the compiler prints two lists of features, one after the other: those that the CPU's name
-    implies, with `+`, and those of the machine, with `+` or `-`. If a feature is in both, its last sign counts."""
+    For the CPU `host`, the features of the name are printed first, with `+`, then those of the machine, with `+` or
+    `-`. The last sign of a feature counts."""
 
     name: str
     features: tuple[str, ...]
@@ -95,11 +95,10 @@ def parse(text: str) -> PrintedCpu | None:
 
 
 def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCpu | None:
-    """Return the CPU to pass to the compiler on this machine, or None if no CPU in `LEVELS` fits.
+    """Return the CPU to compile for on this machine, or None if no CPU in `LEVELS` fits.
 
-    `host` is the CPU that the compiler detected. A virtual machine may hide features that its name implies. If
-    compiled code needs none of the hidden ones, the result has the same name. Otherwise it has the first name in
-    `LEVELS` whose features the machine has. `implied(name)` returns the features that a CPU's name implies."""
+    The result has the name of `host`, the detected CPU, unless code for this name may need features that the machine
+    hides. `implied(name)` returns the features that a CPU's name implies."""
     # A flag such as `-avx512f` would not remove a feature that the name implies. IREE uses the feature anyway: 3.13
     # chooses tiles of 512 bits, and then the compile fails or the code dies by SIGILL.
     if not host.hidden:

@@ -59,9 +59,8 @@ def parse(written: str) -> Flags:
 def of_meaning(flags: Flags) -> Flags:
     """Select from a case's flags those with which the case's reference must also be compiled.
 
-    The reference is the module that computes the expected results. The selected flags are those that change the
-    module's results, and `--compile-from=flow` (`FORMED`), the flag for a module whose dispatches are already formed.
-    """
+    The reference is the case's module, compiled for the target that computes the expected results."""
+    # The flags in `_DEFAULTS` change results. `FORMED` is needed if the module's dispatches are already formed.
     return tuple(flag for flag in flags if flag.partition("=")[0] in _DEFAULTS or flag == FORMED)
 
 

@@ -98,8 +98,8 @@ def everything(text: str) -> list[Instruction]:
 def contains(code: Sequence[Instruction], wanted: Sequence[Instruction]) -> bool:
     """Return whether `code` contains the function `wanted` as one contiguous sequence of instructions.
 
-    Addresses in operands are not compared, because they depend on what else was linked. Jumps within the function are
-    compared relative to the function's beginning. Padding at the function's end is ignored."""
+    Jumps within the function are compared relative to its beginning. Other addresses depend on linking and are
+    ignored, and so is padding at the end."""
     plain = _without_padding(wanted)
     if not plain:
         return False

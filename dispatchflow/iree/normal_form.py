@@ -1,8 +1,7 @@
 """Rewrite printed MLIR without locations and with new names, so that equal modules have equal texts.
 
-A small change of a module then changes only a few lines. A value is named after its operation and numbered per
-function: `%7 = linalg.matmul` becomes `%matmul.0`. An alias such as `#map3` gets a digest of its attribute instead of
-its number."""
+For example, `%7 = linalg.matmul` becomes `%matmul.0`, and an alias such as `#map3` gets a digest in place of its
+number. A small change of a module then changes few lines."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def twice(entries: Sequence[Entry]) -> Entry | None:
 
 
 def hinted(reason: str) -> str:
-    """Return `reason`, a message of the runtime, plus a hint if a weight is missing or too small."""
+    """Return `reason`, the runtime's message, with a hint added if a weight is missing or too small."""
     for pattern, hint in _HINTS:
         if match := re.search(pattern, reason):
             scope = match[1] if match.re.groups else ""
@@ -114,9 +114,8 @@ def hinted(reason: str) -> str:
 def given_instead(reason: str, entries: Sequence[Entry]) -> str:
     """Return a text to add to an error message: the available names most similar to a missing one.
 
-    A weight is named by a scope and a key. `reason` is the runtime's message about a failed call. If it says that a
-    scope is missing, the text lists scopes. If it says that a weight is missing, the text lists weights. Otherwise the
-    text is empty. `entries` are the available weights."""
+    The text is empty if `reason`, the runtime's message, is not about a missing weight or a missing scope of
+    weights."""
     import difflib  # only on the way to an error message
 
     if match := _MISSING_SCOPE.search(reason):
@@ -142,6 +141,6 @@ def safetensors_types(content: BinaryIO) -> dict[str, str]:
 def other_type(held: str | None, element: str) -> bool:
     """Return whether a weight's element type in its file certainly differs from its type in the module.
 
-    `held` is the type in the file, or None if that type is unknown. `element` is the type in the module. The result is
-    False if `held` is None, or if `element` is a type that is not compared, such as a type of 8 bits."""
+    `held` is the type in the file, `element` the type in the module. Returns False if `held` is None, or if `element`
+    is not a type in `_SAFETENSORS`."""
     return held is not None and held != element and element in _SAFETENSORS.values()

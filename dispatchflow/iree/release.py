@@ -19,7 +19,7 @@ class Release:
 
     @property
     def has_cpu_lowering_config(self) -> bool:
-        """Whether `#iree_cpu.lowering_config` exists and may give only some of the four tiling levels.
+        """Whether `#iree_cpu.lowering_config` exists and need not give all of the four tiling levels.
 
         Before 3.6, the attribute does not exist. In 3.6, it must give all four levels."""
         return self.release >= (3, 7)

@@ -1,8 +1,7 @@
 """Emit a module that calls another module with cold operands: operands that are not in a cache.
 
-The emitted function takes, for each cold operand, a buffer with many copies of the operand. Each call uses the next
-copy. If the copies together are larger than a cache, the next copy is not in the cache. The emitted module contains no
-dispatches. Therefore its text does not depend on the target."""
+Each call uses the next of many copies of each cold operand. The emitted module contains no dispatches. Therefore its
+text does not depend on the target."""
 
 from __future__ import annotations
 
@@ -126,10 +125,10 @@ ops must define `%step` as 1, and `%count` as the number of copies."""
 
 
 def module(found: Rotation) -> str:
-    """Return the text of an MLIR module that calls the measured function with cold operands.
+    """Return an MLIR module that calls the measured function with cold operands.
 
-    A cold operand is one that must not be in a cache: each call uses the next of its `found.count` copies, and the
-    first after the last. The module's public function has the same name as the measured function."""
+    A cold operand is one that must not be in a cache: each call uses the next of `found.count` copies. The module's
+    public function has the name of the measured function."""
     text = "".join(
         f"    %buffer{i} = hal.buffer_view.buffer<%arg{i} : {_VIEW}> : !hal.buffer\n"
         + next_copy(i, operand, f"%buffer{i}")
@@ -151,10 +150,10 @@ module @{MODULE} {{
 
 
 def next_copy(index: int, operand: Operand, buffer: str) -> str:
-    """Return MLIR ops that define `%cold{index}`: a view of one copy of the operand with this index.
+    """Return MLIR ops that define `%cold{index}`: a view of one copy of operand number `index`.
 
-    `buffer` is the name of the SSA value that contains all copies. The function to which the ops are added must
-    define `%this`, the number of the copy, and `%encoding`, the encoding of the view."""
+    The SSA value `buffer` contains all copies. The function around the ops must define `%this`, the number of the
+    copy, and `%encoding`, the encoding of the view."""
     sizes = operand.shape or ()
     constants = "".join(f"    %size{index}_{axis} = arith.constant {size} : index\n" for axis, size in enumerate(sizes))
     shape = ", ".join(f"%size{index}_{axis}" for axis in range(len(sizes)))

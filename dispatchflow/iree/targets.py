@@ -73,15 +73,15 @@ class Target:
     def not_on(self, architecture: str) -> str | None:
         """Return why a GPU of the given architecture cannot run the target's code.
 
-        Returns None if the GPU can run the code, or if this is not known. CUDA code also runs on later architectures.
-        AMD's code runs on one architecture only. Code for a particular Vulkan GPU is never run, because the Vulkan
-        driver does not report the GPU's architecture."""
+        Returns None if the GPU can run the code, or if this is not known. A target that names a Vulkan GPU always has
+        a reason: the driver does not report the architecture."""
         own = self.name.partition("-")[2]
         if own and self.driver == "vulkan":
             return f"{self.name} is only compiled: the driver does not report whether its GPU is {own}"
         if not architecture or self.driver not in ("cuda", "hip"):
             return None
         number = re.compile(r"sm_(\d+)")
+        # CUDA code also runs on later architectures, AMD's code on one architecture only.
         if (has := number.match(architecture)) and (wants := number.match(own)):
             return None if int(has[1]) >= int(wants[1]) else f"the first GPU is {architecture}, before {own}"
         return None if architecture == own else f"the first GPU is {architecture}"
@@ -99,7 +99,7 @@ def _spelt(release: tuple[int, int]) -> str:
 
 @dataclass(frozen=True)
 class Device:
-    """The hardware that runs compiled modules, or calls of a library such as numpy."""
+    """The hardware that computes a case, by running a compiled module or a library such as numpy."""
 
     uri: str
     threads: int
@@ -214,8 +214,8 @@ _OTHERS = re.compile(
 def named(name: str) -> Target | None:
     """Return the target with this name. Returns None if there is no such target.
 
-    `TARGETS` lists the common targets. A name that consists of a backend and another CPU or GPU, such as `cuda-sm_75`,
-    is a target too. Whether the compiler knows this CPU or GPU is not checked."""
+    The name may also be a backend and a CPU or GPU that `TARGETS` does not have, such as `cuda-sm_75`. Whether the
+    compiler knows this CPU or GPU is not checked."""
     if name in TARGETS or name in HINTS or (match := _OTHERS.fullmatch(name)) is None:
         return TARGETS.get(name)
     backend, architecture = filter(None, match.groups())

@@ -1,9 +1,7 @@
 """Read the zones (timed places of a program) from a .tracy file of Tracy 0.11.
 
-A file consists of a head and compressed blocks. The head contains magic bytes, the kind of compression, and the number
-n of compression streams. Each block is preceded by its size, and block i belongs to stream i mod n. The decompressed
-content is a sequence of sections. The zones come late in this sequence, and no index tells where. Therefore each
-section before the zones is read or skipped."""
+The content is a sequence of sections. The zones come late, and no index tells where, so the sections before them are
+read or skipped."""
 
 from __future__ import annotations
 
@@ -19,6 +17,8 @@ from dispatchflow.errors import SpecError, ToolError
 VERSION = (0, 11)
 """The major and minor version of Tracy whose files are read; the patch version does not matter."""
 
+# The head has magic bytes, the kind of compression and the number n of streams. Then come compressed blocks, each
+# preceded by its size; block i belongs to stream i mod n.
 _MAGIC, _CONTENT = b"tr\xfdP", b"tracy"
 _ZSTD = 1
 _VERSION_AT, _CONTENT_AT = len(_CONTENT), len(_CONTENT) + 3
@@ -253,9 +253,8 @@ class _Reader:
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
         """Append the durations of finished zone executions to `times`. Return how many did not finish.
 
-        `times` is a dict from a pair of indices to durations in ns. The first index selects the zone's place in the
-        source. A program may give an execution of a zone a name of its own; the second index selects this name in a
-        table with `extras` entries. If the second index is outside the table, it is replaced by 0."""
+        Each key of `times` has the indices of the zone's place in the source, and of one of `extras` entries of the
+        file, which may rename the execution. Durations are in ns."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)
@@ -268,13 +267,12 @@ class _Reader:
     def _timeline(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
         """Append the durations of one thread's zone executions to `times`. Return how many did not finish.
 
-        `times` is a dict from a pair of indices, which `_threads` describes, to durations in ns. The file stores nested
-        zones between the begin and the end of the zone around them. Each time in the file is relative to the time
-        before it."""
+        The arguments are those of `_threads`."""
         content, position = self._content, self._position
         begin, end = struct.Struct("<hqII"), struct.Struct("<q")
         (left,) = struct.unpack_from("<I", content, position)
         position += 4
+        # Each time is relative to the time before it. Nested zones lie between the begin and the end of a zone.
         now = unfinished = 0
         around: list[tuple[int, int, int, int]] = []  # open zones; the last number counts the unread zones after each
         while left or around:

@@ -1,10 +1,7 @@
 """Call a library such as numpy once, or time its calls, as a script that does not import dispatchflow.
 
-For a single call, the script writes the results to files as raw bytes. If a model was called, the script also prints
-the types of the results as JSON. To time calls, the script first calls the library for a while as a warm-up. It then
-times further calls, and prints the mean time of a call in the JSON format of IREE's benchmark tool.
-
-The script sets the number of threads before it imports the library, because BLAS reads that number only once."""
+For a single call, the script writes the results to files, and prints the types of a model's results as JSON. For
+timed calls, it prints the mean time in the JSON format of IREE's benchmark tool."""
 
 import argparse
 import contextlib
@@ -215,6 +212,7 @@ _LIBRARIES = {"numpy": Numpy, "torch": Torch, "onnxruntime": Onnxruntime}
 
 def main():
     options = _arguments()
+    # BLAS reads the number of threads only once, when the library is imported.
     for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM"):
         os.environ[f"{name}_NUM_THREADS"] = str(options.threads)
     if options.path and options.path not in sys.path:

@@ -1,7 +1,6 @@
 """Compute a model's results with onnxruntime, as a script that does not import dispatchflow.
 
-Optimizations are off, because they may fuse or reorder the model's operations. The script writes the results to files
-as raw bytes, and prints the types of the results as JSON."""
+The script writes the results to files as raw bytes, and prints their types as JSON."""
 
 import argparse
 import json
@@ -50,6 +49,7 @@ def main():
     onnxruntime.set_default_logger_severity(4)  # its warnings are about its own optimizations
     wanted = onnxruntime.SessionOptions()
     wanted.intra_op_num_threads = wanted.inter_op_num_threads = 1
+    # Optimizations may fuse or reorder the model's operations.
     wanted.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(options.model, wanted, providers=["CPUExecutionProvider"])
     declared = session.get_inputs()

@@ -19,12 +19,8 @@ def call_argv(
 ) -> tuple[str, ...]:
     """Return the beginning of a command line of `_harness.py`, which calls a library such as numpy.
 
-    The caller completes the command line. For a single call, it appends an `--output=FILE` for each result. For timed
-    calls, it uses `block_argv`.
-
-    The script runs in a directory that contains the file `program`: a Python program or a model. The inputs must be in
-    the same directory: input 0 in the file `random_0.bin` if `recipe` is `random`, and so on. `recipe` is the name of
-    the way in which the inputs were made."""
+    For a single call, append an `--output=FILE` for each result. For timed calls, use `block_argv`. The script's
+    working directory must contain the file `program` and input i as the file `{recipe}_{i}.bin`."""
     return (
         sys.executable,
         "-I",  # ignores environment variables such as PYTHONPATH
@@ -42,12 +38,9 @@ def call_argv(
 
 
 def block_argv(call: Sequence[str], protocol: Protocol, iterations: int | None, sets: int | None) -> tuple[str, ...]:
-    """Return the command line for one block, which is one process that times repeated calls of a library.
+    """Return the command line for one process that times repeated calls of a library.
 
-    Args:
-        call: the result of `call_argv`.
-        protocol: the duration of the warm-up and of the timed calls.
-        iterations: the number of calls. None stands for as many as fit into about `protocol.block_s` seconds.
-        sets: the number of copies of the inputs. Each call uses the next copy. None stands for one copy."""
+    `call` is the result of `call_argv`. If the number of calls, `iterations`, is None, they take about
+    `protocol.block_s` seconds. Each call uses the next of `sets` copies of the inputs."""
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
     return (*call, f"--warmup={protocol.warmup_s}", f"--length={length}", f"--sets={sets or 1}")

@@ -28,18 +28,14 @@ class Installed:
 def library(name: str) -> Installed | None:
     """Return the installed library `name`. Returns None if the library is not installed.
 
-    The result contains a digest that identifies the library's code. To compute it, the function does not read the
-    shared libraries, which may have gigabytes. The digest covers:
-
-    - the digests that the installer recorded for the shared libraries of the package and of its requirements;
-    - if none of these shared libraries is a BLAS: path, size and modification time of each BLAS in Python's and the
-      system's directories;
-    - if the installer recorded no digests for the package itself: path, size and modification time of its shared
-      libraries."""
+    The digest in the result covers the shared libraries of the package and its requirements, as the installer
+    recorded them. Without records for the package itself, and for a BLAS of the system, the digest covers path, size
+    and modification time."""
     try:
         own = distribution(name)
     except PackageNotFoundError:
         return None
+    # Shared libraries may have gigabytes. Therefore their content is not read.
     parts: dict[str, tuple[str, ...]] = {own.name: _shared_libraries(own)}
     for requirement in own.requires or ():
         if match := re.match(r"[\w.-]+", requirement):

@@ -54,9 +54,8 @@ class Library:
     def operands(self, signature: Signature, count: int) -> list[str]:
         """Return the Python expressions of the operands, each cast to the accumulator's type if necessary.
 
-        An operand that needs no cast is only its name: `x0`, `x1`, …. If the operands and the result all have the
-        same float type, and if the field `wide_sums` is true, no operand needs a cast: the library itself adds in
-        a wider type."""
+        The expression of an operand without a cast is its name: `x0`, `x1`, …. No operand is cast if operands and
+        result have the same float type and the library adds in a wider type (`wide_sums`)."""
         names, elements = [f"x{i}" for i in range(count)], [*signature.operands, signature.accumulator]
         if self._native(signature):
             return names
@@ -128,9 +127,8 @@ def code(program: Digest, library: Library, installed: Installed) -> Digest:
 def device_of(library: Library, target: Target, device: Device, environment: Mapping[str, str]) -> Device:
     """Return the description of a device for calls of `library`. `device` is its description for IREE.
 
-    The URI becomes the library's name for the device, such as `cuda`. The properties that identify the device in cache
-    keys change, too: IREE's runtime is removed, and the environment variable `LD_LIBRARY_PATH` is added if it is set,
-    because this variable decides which shared libraries are loaded."""
+    The URI becomes the library's name for the device, such as `cuda`. In `identity`, the environment variable
+    `LD_LIBRARY_PATH`, which decides which shared libraries are loaded, replaces IREE's runtime."""
     ours = {name: value for name, value in device.identity.items() if name not in ("uri", "runtime")}
     uri = library.devices[target.driver]
     return replace(device, uri=uri, identity={"uri": uri, **ours, **libraries(environment)})

@@ -1,11 +1,7 @@
 """Measure the anchors together with the cases of a run, and record the anchors' times.
 
-Anchors are two kernels that never change. Their times show how fast the machine is. The anchors are measured in
-rounds: a round measures each anchor and each case of a group of cases once.
-
-The recorded times of the anchors are called their history. All projects of the user share one history for each
-device, and the store of each project keeps a copy. If the copy and the shared history differ in the compiled
-anchors, or in the times of the first run that was recorded, the project uses only its copy."""
+Anchors are two kernels that never change. Their times show how fast the machine is. All projects share one history of
+these times for each device. If a project's copy begins differently, the project uses only its copy."""
 
 from __future__ import annotations
 
@@ -75,18 +71,10 @@ class AnchorSet:
     def moment(
         self, key: Key, since: dict[str, int], blocks_ns: Sequence[float]
     ) -> tuple[Moment, dict[str, list[float]]]:
-        """Return the machine's speed while a case was measured, and the anchors' times that show this speed.
+        """Return the machine's speed while a case was measured, and the anchors' times in ns that show it.
 
-        Also record the anchors' times in this run, unless too many of their benchmark processes had to wait for a CPU.
-
-        Args:
-            key: the key of the case's measurement.
-            since: what `marks` returned before the case was measured.
-            blocks_ns: the times in ns of the case's benchmark processes.
-
-        Returns:
-            The speed, and a dict from each anchor's name to the times in ns of its benchmark processes after `since`.
-        """
+        `since` is the result of `marks` before the case was measured; `blocks_ns` are the case's times. The anchors'
+        times are recorded, unless too many of their benchmark processes waited for a CPU."""
         # A disturbed session, perhaps ten times slower than the others, would widen the intervals in the next 63: the
         # history keeps 64 sessions.
         crowded = any(disturbed(trial.disturbed_blocks, len(trial.waits)) for trial in self.trials)
@@ -170,11 +158,10 @@ class Anchors:
     def _modules_and_history(
         self, name: str, kernels: Sequence[Kernel], target: Target
     ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
-        """Return a dict from each anchor's name to the digest of its compiled module, and the user's records.
+        """Return (the digest of each anchor's compiled module, the user's records about this machine).
 
-        If a module is missing, all anchors are compiled. The user's records about this machine contain the anchors'
-        times that all projects share. If this project uses only its own copy of these times, the second item is None.
-        """
+        The records are None if this project uses only its own copy of the anchors' times. The method also keeps the
+        modules and times for all projects."""
         records, facts = self._store.records, self._facts
         text, machines = records.remembered(name), History.of(facts.remembered(name))
         own = History.of(text)

@@ -1,7 +1,7 @@
 """Compute how fast this machine was while a case was measured, and how much its speed varies.
 
-The measurements of one run are a session. The machine's speed differs by a few percent between sessions, because of
-clock rates and other users. Anchors are kernels that never change. Therefore their times show the machine's speed."""
+The speed differs by a few percent between sessions, which are the measurements of different runs. Anchors are kernels
+that never change. Therefore their times show the speed."""
 
 from __future__ import annotations
 
@@ -64,14 +64,16 @@ class History:
         return json.dumps(self.__dict__)
 
     def begins_as(self, other: History) -> bool:
-        """Return whether this history and `other` have equal anchor modules and equal times in the first run."""
+        """Return whether both histories have the same modules and the same times in their first run.
+
+        Two separate measurements practically never give times that are equal in all digits."""
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
         """Return a copy of the history in which `run` has an entry: the median time of each anchor kernel.
 
-        `blocks` is a dict from each kernel's name to the times in ns that its benchmark processes have measured so far
-        in the run. An earlier entry of `run` is replaced."""
+        `blocks` has the times in ns of each kernel's benchmark processes so far in the run. An earlier entry of `run`
+        is replaced."""
         found = {name: median(ns) for name, ns in blocks.items() if ns}
         if not found:
             return self
@@ -90,10 +92,10 @@ class History:
 
     @property
     def prior(self) -> Sensitivity:
-        """The assumption about how strongly a case's time follows the anchors, before any case was measured.
+        """The sensitivity that is assumed for a case if no earlier measurements show it.
 
-        The value is `PRIOR`, except for the standard deviation `case_sd`, which is estimated from the differences
-        between the recorded times of the two anchors."""
+        The sensitivity says how strongly the case's time follows the anchors' times. It is `PRIOR`, but its `case_sd`
+        (variation that the anchors do not explain) depends on the recorded times."""
         # `case_sd` is estimated from the differences between the two anchors.
         logs = [values for found in self.sessions.values() if len(values := self._logs(found)) == len(KINDS)]
         return replace(PRIOR, case_sd=_pooled([(one - other) / sqrt(2) for one, other in logs], PRIOR.case_sd)[1])
@@ -104,18 +106,16 @@ class History:
     def factor(self, blocks: Mapping[str, Sequence[float]]) -> float | None:
         """Return how long the anchor kernels took, relative to the first run of the history.
 
-        `blocks` is a dict from each kernel's name to the times in ns that its benchmark processes measured. Each
-        kernel's median is divided by its time in the first run. The result is the geometric mean of these ratios, or
-        None if no kernel has a time."""
+        `blocks` has the times in ns of each kernel's benchmark processes. For each kernel, the median of these times
+        counts. The result is the geometric mean over the kernels, or None if no kernel has a time."""
         logs = self._logs({name: median(ns) for name, ns in blocks.items() if ns})
         return exp(sum(logs) / len(logs)) if logs else None
 
     def moment(self, blocks: Mapping[str, Sequence[float]], felt: Sensitivity | None = None) -> Moment:
         """Return the machine's speed while the anchor kernels were measured.
 
-        `blocks` is a dict from each kernel's name to the times in ns that its benchmark processes measured. `felt`
-        is how strongly the time of the measured case follows the anchors' times. If `felt` is None, the property
-        `prior` of this history is used, which is the assumption for a case without measurements."""
+        `blocks` has the times in ns of each kernel's benchmark processes. `felt` says how strongly the time of the
+        measured case follows the anchors' times; None stands for `prior`."""
         felt = felt or self.prior
         measured = {name: ns for name, ns in sorted(blocks.items()) if ns and name in self.reference_ns}
         medians = {name: median(ns) for name, ns in measured.items()}
@@ -229,11 +229,9 @@ class Moment:
     def later_anchored(self, within: float) -> float | None:
         """Return the half-width of the 95 % interval in which another run's corrected median is expected.
 
-        A corrected median, a run's median / `correction`, estimates the median in the machine's first run. `within`
-        is the half-width of the interval for this run's median. Both intervals are for the logarithm of the median.
-
-        Returns None if no anchor kernel could run, or if the interval is no narrower than the one of the method
-        `later`, which is for uncorrected medians."""
+        The corrected median is the median divided by `correction`. `within` is the half-width for this run's median.
+        Both are for log(median). Returns None if no anchor kernel could run, or if the result of `later` is not
+        larger."""
         # The sensitivity is uncertain, which widens the interval. The effect grows with the distance of the anchors'
         # times from those of the machine's first session. For the other session, this distance is assumed to be
         # `session_sd`.
@@ -247,18 +245,18 @@ class Moment:
 
     @property
     def _own(self) -> float:
-        """The larger of the usual deviation, `case_sd`, and the deviation in this run, `case_unusual`.
+        """How far log(case's time) may be from the value predicted from the anchor kernels' times.
 
-        Both are deviations of log(case's time) from the anchor kernels' prediction; the sign is ignored."""
+        This is the larger of two distances: the usual one, which is the standard deviation `case_sd`, and the one in
+        this run, which is the magnitude of `case_unusual`."""
         return max(self.case_sd, abs(self.case_unusual))
 
     def _between(self, *parts: tuple[float, float]) -> float:
         """Return the half-width of the 95 % interval for log(case's time in this run / in another run).
 
-        Each of `parts` is (variance, degrees of freedom) for one cause of a difference between the runs. One of these
-        causes is that the case's time in this run deviates from what the anchor kernels predict. The method adds the
-        variance `case_sd`**2 for the same deviation in the other run. The degrees of freedom of the total variance
+        Each of `parts` is (variance, degrees of freedom) for one cause of a difference. The total degrees of freedom
         follow the formula of Welch and Satterthwaite."""
+        # The last item is for the other run, in which the case also deviates from what the anchor kernels predict.
         every = [*parts, (self.case_sd**2, self.freedom)]
         variance = sum(part for part, _ in every)
         freedom = int(variance**2 / sum(part**2 / freedom for part, freedom in every))

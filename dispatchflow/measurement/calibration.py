@@ -1,7 +1,7 @@
 """Emit the calibration kernels: modules that only compute or only move data.
 
-The fastest measurements of these kernels give a device's ceilings, which are its highest rates in flops and bytes per
-second. A case whose rate is clearly above a ceiling is called `suspect`."""
+Their highest rates, in flops and bytes per second, are a device's ceilings. A case whose rate is clearly above a
+ceiling is called `suspect`."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def processor(target: Target, cpu_flags: str, cache_bytes: int | None) -> Proces
 def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
     """Return the calibration kernels for a processor.
 
-    Some compute in f32 or f64, others read or copy arrays. Kernels with arrays that are too large for the caches are
-    included only if the size of the last-level cache is known and the arrays take at most an eighth of the memory."""
+    Some compute in f32 or f64, others read or copy arrays. Arrays larger than the caches are left out if the size of
+    the cache is unknown, or if they take more than an eighth of the memory."""
     if (register := processor.register_bytes) is not None:
         found, sizes = [_compute(ElementType.F32, register * 2), _compute(ElementType.F64, register)], _CACHED
     else:
@@ -108,7 +108,7 @@ def compute_kind(signature: Signature | None, processor: Processor) -> str | Non
     """Return the kind of calibration kernel, `f32` or `f64`, that measures the ceiling for given types.
 
     A ceiling is the highest measured rate. The result is None if `signature` is None, if the accumulator is an
-    integer, or if an operand type is in `processor.faster`. Cases with such types may be faster than any kernel."""
+    integer, or if cases with an operand type may be faster (`processor.faster`)."""
     if signature is None or not signature.accumulator.is_float or processor.faster.intersection(signature.operands):
         return None
     return "f64" if signature.accumulator is ElementType.F64 else "f32"
@@ -117,8 +117,8 @@ def compute_kind(signature: Signature | None, processor: Processor) -> str | Non
 def traffic_kind(working_set_bytes: int, cache_bytes: int | None) -> str:
     """Return the level of memory whose speed limits the data traffic of a call: `memory` or `cache`.
 
-    The result is `memory` if the call's working set is larger than twice the last-level cache. Otherwise, or if the
-    size of the cache is unknown, it is `cache`."""
+    The result is `memory` if the working set is larger than twice the last-level cache, and `cache` if the size of
+    the cache is unknown."""
     return "memory" if cache_bytes is not None and working_set_bytes > 2 * cache_bytes else "cache"
 
 

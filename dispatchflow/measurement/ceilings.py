@@ -71,8 +71,8 @@ def work_of_site(site: Site) -> Work | None:
 def _highest(text: str | None, rates: Mapping[str, float]) -> dict[str, float]:
     """Return a dict from each kind of calibration kernel to its highest known rate.
 
-    `rates` is such a dict, and `text` is another one as JSON, or None. If both have a kind, the higher rate is
-    returned."""
+    `rates` is such a dict, and `text` is another one as JSON, or None. A kind that is in both dicts gets the higher
+    of its two rates."""
     known: dict[str, float] = json.loads(text or "{}")
     return known | {kind: max(rate, known.get(kind, 0.0)) for kind, rate in rates.items()}
 
@@ -114,7 +114,10 @@ class Ceilings:
         return work.kinds(self._processor(case.target)) if work else ()
 
     def kinds_of_sites(self, sites: Iterable[Site], target: Target) -> tuple[str, ...]:
-        """Return the kinds of calibration kernels whose rates limit the dispatches at `sites`."""
+        """Return the kinds of calibration kernels whose rates the dispatches at `sites` cannot exceed.
+
+        A calibration kernel only computes (for example, kind `f32`) or only moves data (`memory`), as fast as this
+        machine can. The result may contain a kind several times."""
         processor = self._processor(target)
         return tuple(kind for site in sites if (work := work_of_site(site)) for kind in work.kinds(processor))
 
@@ -236,8 +239,8 @@ class Ceilings:
     def calibrated(target: Target, device: Device) -> Device:
         """Return the device on which the calibration kernels run.
 
-        For a GPU, this is `device`. For a CPU, it is the device that runs the code of the target llvm-cpu, with the
-        same threads and CPUs as `device`."""
+        For a GPU, this is `device`. For a CPU, it is the device of the target llvm-cpu, for which the kernels are
+        always compiled, with the threads and CPUs of `device`."""
         if not target.has_threads:
             return device
         return Device(TARGETS["llvm-cpu"].device(device.threads), device.threads, device.cpus, device.identity)

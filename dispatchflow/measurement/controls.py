@@ -46,19 +46,11 @@ _FAILURES = 2
 def questions(
     reused: Iterable[CaseState], judged: Callable[[Measurement, Device], Judgement | None], block_s: float, run: str
 ) -> list[tuple[list[CaseState], list[CaseState]]]:
-    """Find the groups of cases that need a new judgement, and choose the controls of each group.
+    """Return (cases, controls) for each group of cases that needs a new judgement.
 
-    A judgement says whether an old and the new runtime are equally fast on a device. A group has all cases whose reused
-    measurements were made with the same old runtime on the same device. Controls are the few cases of a group that are
-    measured for its judgement. Each item of the result is (cases of a group, controls).
-
-    Args:
-        reused: the cases that reuse a measurement made with another runtime, called the old one.
-        judged: takes a measurement and a device. It returns the recorded judgement that compares the measurement's
-            runtime with the new one on that device, or None if there is no such judgement.
-        block_s: the length of one benchmark process, in seconds.
-        run: the name of this run. A recorded judgement `unknown` (neither equally fast nor different) is made again if
-            another run made it. A judgement from fewer controls than can now be measured is always made again."""
+    A judgement says whether an old and the new runtime are equally fast on a device. Controls are the few cases that
+    are measured for it. `reused` are cases that reuse measurements of old runtimes. `judged` returns the recorded
+    judgement about a measurement's runtime, or None."""
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)
@@ -80,9 +72,8 @@ def reused_measurement(chain: CaseState) -> Measurement:
 def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
     """Choose up to three cases as controls, which are measured to compare the speed of two runtimes.
 
-    Only cases with calls of at most `block_s` seconds are considered. The controls are the ones with the shortest, the
-    middle and the longest call. If no case has such a short call, the only control is the case with the shortest call.
-    """
+    The controls have the shortest, middle and longest call of at most `block_s` seconds. If all calls are longer, the
+    only control is the case with the shortest call."""
     medians: dict[str, tuple[float, CaseState]] = {}
     for chain in chains:
         if (taken := reused_measurement(chain)).blocks_ns:
@@ -94,12 +85,10 @@ def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
 
 @dataclass
 class _Sides:
-    """The times of one control with the old and with the new runtime.
+    """The times of one control (a case that is measured to compare two runtimes) with each runtime.
 
-    A control is a case whose times show whether two runtimes are equally fast. The list `new_ns` has its times
-    with the new runtime. If `together` is true, the old runtime is measured alternately with the new one, and
-    `old_ns` has the old runtime's times. Otherwise the old runtime cannot be used. Its times are then taken from
-    the field `recorded`, which is an earlier measurement of the case with the old runtime."""
+    If `together` is true, the runtimes are measured alternately. Otherwise the old runtime cannot be used, and its
+    times are those of `recorded`, an earlier measurement."""
 
     case: str
     trial: Trial
@@ -154,9 +143,8 @@ class Controls:
     def judge(self, reused: Iterable[CaseState]) -> list[Case]:
         """Return the cases whose reused measurements are not valid, because the runtime's speed has changed.
 
-        A judgement says whether the old runtime, which made the measurements, and the new one are equally fast. If none
-        is recorded, the method makes one by measuring a few cases. If another run is already judging the same runtimes,
-        the method waits for that judgement. Call the method from one thread only."""
+        If no comparison of the old and the new runtime is recorded, the method measures a few cases, or waits for
+        another run that does so. Call the method from one thread only."""
         resolver, block_s = self._resolver, self._resolver.settings.protocol.block_s
         moved: list[Case] = []
         for group, chosen in questions(reused, resolver.reuse.judged, block_s, self._run):
@@ -241,8 +229,8 @@ class Controls:
     def _round(self, side: _Sides, pair: dict[str, Toolchain]) -> None:
         """Run one benchmark process of a control with each runtime, and add the times to `side`.
 
-        `pair` is a dict from the words `old` and `new` to the toolchains with these runtimes. The processes run in the
-        dict's order. If the old runtime is not available, the dict has only `new`."""
+        `pair` has the toolchains with the runtimes `old` (if it is available) and `new`, in the order of the
+        processes."""
         # If the new runtime fails, the round does not count. If the old one fails, the new runtime's blocks are
         # compared with the blocks that were recorded with the old one.
         found: dict[str, float] = {}

@@ -43,15 +43,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Executors:
-    """Runs calls of compiled functions on one device, with the runtime's tools.
+    """Runs calls of compiled functions on one device, each tool in a process of its own.
 
-    Each tool runs in a process of its own. A call that crashes therefore affects no other call.
-
-    Args:
-        device: the runtime's URI of the device.
-        protocol: how long and how often a function is measured.
-        limit_s: the time limit of one process, in seconds.
-        trace: the directory for the runtime's profile of each invocation; None to keep no profiles."""
+    `device` is the runtime's URI of the device, and `limit_s` is the time limit of each process. The directory
+    `trace`, if it is given, receives the runtime's profile of each invocation."""
 
     device: str
     protocol: Protocol
@@ -93,8 +88,8 @@ class Executors:
     def _verified(self, call: Call, place: Path) -> Row:
         """Call the function and compare its results with the expected ones; return the outcome.
 
-        The outcome has the columns `status` and `verdict` of a row in the table of results. It also has the column
-        `reason` if the call failed, or if its results are wrong or doubtful."""
+        The outcome has the columns `status` and `verdict` of a row of results, and `reason` if the call failed, or if
+        its results are wrong or doubtful."""
         names = module.output_names(call.results)
         given = [_value(operand.shape, operand.element, i, call) for i, operand in enumerate(call.operands)]
         run = command_lines.run_argv(
@@ -157,10 +152,9 @@ class Executors:
     def _block(
         self, call: Call, place: Path, inputs: Sequence[str], calls: int
     ) -> tuple[profile_events.Repetition, Sequence[Launch]]:
-        """Run one process that profiles calls; return the measured repetition and its launches of dispatches.
+        """Run one process that profiles calls; return the measured calls, and their launches of dispatches.
 
-        The process makes `calls` calls as a warm-up, and then the same number of measured calls. If the dispatches
-        differ from call to call, the warm-up calls count as measured calls too."""
+        The process makes `calls` calls as a warm-up, and then the same number of measured calls."""
         # The process has two repetitions of `calls` calls: a warm-up, and the one that counts. If the dispatches differ
         # from call to call, the two count as one repetition.
         for attempt in range(_ATTEMPTS):
@@ -190,13 +184,11 @@ class Executors:
     def _rotate(self, call: Call, place: Path) -> list[int]:
         """Write the files for cold operands, which must not be in the cache when a call reads them.
 
-        For each cold operand, a file with many copies is written. A module that calls the measured function is
-        compiled, too: each call of this module passes the next copies. Returns a number for each operand: the total
-        size of its copies in bytes, or 0 if the operand is not cold.
+        Returns for each operand the total size of its copies in bytes, or 0 if the operand is not cold.
 
         Raises:
-            ToolError: the size of the cache is not known, the copies need too much memory, or the module does not
-            compile."""
+            ToolError: the size of the cache is not known, the copies need too much memory, or the module that passes
+                the copies does not compile."""
         if not call.cold:
             return [0] * len(call.operands)
         cache = machine.last_level_cache_bytes() if self.device.startswith("local") else None
@@ -282,8 +274,8 @@ def _value(shape: tuple[int, ...] | None, element: str, index: int, call: Call) 
 def _judged(call: Call, types: Sequence[str], got: Sequence[bytes]) -> tuple[bool, str | None, Facts]:
     """Compare a call's results with the expected ones; return (ok, reason, facts).
 
-    `types` and `got` are the types and the bytes of the results. `ok` is False if a result is wrong; `reason` then says
-    what is wrong, and otherwise is None. `facts["verification"]` is the verdict, such as `equal`."""
+    `got` has the bytes of the results. If `ok` is False, `reason` says what is wrong. `facts["verification"]` is the
+    verdict, such as `equal`."""
     assert call.expected is not None
     verdicts = {}
     for index, ((wanted_type, wanted), type, held) in enumerate(zip(call.expected, types, got, strict=True)):

@@ -31,9 +31,8 @@ _SIGNLESS = {"uint8": "int8", "uint16": "int16", "uint32": "int32", "uint64": "i
 class Input:
     """An operand: a number or a numpy array. Types of ml_dtypes, such as `bfloat16`, are allowed.
 
-    If `cold` is true, the operand is copied many times, and each call uses the next copy. All copies of cold operands
-    together are at least twice as large as the last-level cache, so a copy is no longer in the cache when it is used
-    again."""
+    If `cold` is true, each call uses the next of many copies of the operand, so that the operand is not in the
+    last-level cache (docs/python.md)."""
 
     value: Any
     cold: bool = False
@@ -44,13 +43,11 @@ class Invocation:
     """A function of a compiled module with its operands, and the expected results.
 
     Args:
-        name: the name in the table of results. Two invocations of a run cannot have the same name.
+        name: the name in the table of results, unique in a run.
         vmfb: the path of the compiled module, or its bytes.
-        function: the name of the function.
-        inputs: the operands, each a value or an `Input`. A plain value is like `Input(value)`.
+        inputs: the operands, each a value or an `Input`.
         expected: a number or an array for each result of the function; None to compare nothing.
-        rtol: the tolerance of floating-point results; None for the default tolerance of each element type
-            (docs/verification.md)."""
+        rtol: the tolerance of floating-point results; None for the default of the element type (docs/python.md)."""
 
     name: str
     vmfb: bytes | str | os.PathLike[str]
@@ -87,14 +84,8 @@ class Call:
 def checked(given: Invocation, vmfb: bytes, metadata: ModuleMetadata) -> Call:
     """Check an invocation against the functions of its compiled module, and return the call to make.
 
-    Args:
-        given: the invocation.
-        vmfb: the bytes of the compiled module.
-        metadata: the names and types of the module's functions.
-
     Raises:
-        SpecError: the module has no such function, or operands or expected results do not fit the function.
-    """
+        SpecError: the module has no such function, or operands or expected results do not fit the function."""
     place = {"invocation": given.name}
     declared = metadata.functions.get(given.function)
     if declared is None:

@@ -1,8 +1,7 @@
 """Measure pending cases in rounds, until each case has enough blocks.
 
-A block is one benchmark process. A round runs one block of each case, in random order. If the machine becomes faster or
-slower, this affects all cases alike. An interrupted run loses its incomplete measurements. Therefore the cases are
-divided into groups of about ten minutes, which are measured one after the other."""
+A block is one benchmark process. A round runs one block of each case of a group, in random order. If the machine
+becomes faster or slower, this affects all these cases alike."""
 
 from __future__ import annotations
 
@@ -26,6 +25,7 @@ from dispatchflow.tools import machine, processes
 from dispatchflow.tools.limits import Limits
 
 _PATIENCE_S = 0.2
+# An interrupted run loses its incomplete measurements. Therefore not all cases are measured in one group.
 _GROUP_S = 600.0
 """The time budgets of the cases in a group add up to at most this number of seconds.
 
@@ -58,15 +58,9 @@ class Session:
         """Prepare the session of one run.
 
         Args:
-            bench: the store, environment variables and limits for blocks. A block is one benchmark process.
-            toolchain: the tools that run the blocks.
-            run: the name of the run.
-            on_block: called after each block, except an anchor's. The first argument is the block's measurement
-                (a `Trial`). The second is the number of measurements with the same protocol that are neither complete
-                nor failed.
-            refusal: takes a measurement that another run made, and a device. It returns why this run cannot use
-                the measurement for the device, or None if it can.
-            sleep: waits for a number of seconds.
+            on_block: called after each block (benchmark process), except an anchor's, with the measurement and the
+                number of unfinished measurements with the same protocol.
+            refusal: returns why this run cannot use another run's measurement for a device, or None if it can.
             pauses: whether to wait between rounds. It is False only in tests that do not check times."""
         self._bench, self._store, self._toolchain = bench, bench.store, toolchain
         self._run, self._on_block, self._refusal, self._sleep = run, on_block, refusal, sleep
@@ -107,9 +101,8 @@ class Session:
     def _group_of(self, first: Trial) -> list[Trial]:
         """Choose the measurements (trials) that share rounds with `first`; return them as a new group.
 
-        The candidates are the trials that are not finished and have no group yet. All candidates with the same shape
-        (operation, sizes and types) as `first` are chosen. The candidates of other shapes are added, one shape after
-        another, as long as the time budgets of the group add up to at most `_GROUP_S`."""
+        The group has all ungrouped trials of the same shape (operation, sizes and types), and of other shapes while
+        the time budgets add up to at most `_GROUP_S`."""
         shapes: dict[str, list[Trial]] = {first.shape: []}
         for trial in self.undecided:
             if trial.rounds is None:
@@ -183,8 +176,8 @@ class Session:
     def _claim(self, trial: Trial) -> bool:
         """Try to lock a measurement for this run; return whether this run must measure the next block.
 
-        Returns False if another run holds the lock. Also returns False if another run has just completed the same
-        measurement; `trial` then takes that run's blocks and outcome."""
+        Returns False if another run holds the lock, or has just completed the measurement. In the second case,
+        `trial` takes that run's blocks and outcome."""
         if trial.claimed:
             return True
         if not self._store.claims.take(trial.key):
@@ -251,8 +244,8 @@ class Session:
 def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
     """Run one benchmark process, alone on the machine; return (block, wall time in seconds).
 
-    The block has the times that the process printed. If the process ends much too early, a second process replaces the
-    first, and the wall time is the sum of both.
+    The block has the times that the process printed. If the process ends much too early, a second one replaces it,
+    and the wall time is that of both.
 
     Raises:
         ToolError: the tool failed, or printed impossible times.

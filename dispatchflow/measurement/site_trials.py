@@ -178,11 +178,10 @@ class SiteTrials:
         return program, calls
 
     def _repeated(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> tuple[_Read, int | None]:
-        """Profile calls in a process, and extract a result from the profile with `read`.
+        """Profile calls in a process; return (what `read` extracts from the profile, interval in ms).
 
-        If the process or `read` fails, for example because the runtime lost events of the profile, both are tried
-        again. The runtime empties its event buffer at an interval: `flush_ms` in the first attempt, `_FLUSH_MS` in
-        later attempts. Returns the result of `read`, and the interval of the successful attempt."""
+        The runtime empties its event buffer at this interval: `flush_ms`, or `_FLUSH_MS` if the first attempt failed,
+        perhaps because events were lost."""
         attempt = 1
         while True:
             try:

@@ -134,8 +134,8 @@ class Trial:
     def retake(self, block: Block) -> bool:
         """Return whether a block must be measured again, because it waited too long for a CPU.
 
-        The method counts the blocks for which it returns True. It returns True for at most half of the protocol's
-        number of blocks, and only while the time budget is not used up."""
+        The method counts these blocks: at most half of the protocol's number, and none after the time budget is used
+        up."""
         again = (
             statistics.waited_too_long(block.waited)
             and self.retaken < self.protocol.blocks // 2

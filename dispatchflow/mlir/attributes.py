@@ -67,8 +67,9 @@ def canonical(entries: str) -> str:
 
 
 def configurations(text: str) -> Iterator[str]:
-    """Yield the entries of each lowering configuration `#….lowering_config<…>` in `text`.
+    """Yield one string for each lowering configuration `#….lowering_config<…>` in `text`.
 
-    The entries are sorted, with uniform white space."""
+    The string has all entries of the configuration, sorted and with uniform white space. For example,
+    `#iree_cpu.lowering_config<vector = [8,  4], cache=[64, 64]>` gives `cache = [64, 64], vector = [8, 4]`."""
     for match in _CONFIGURATION.finditer(text):
         yield canonical(text[match.end() : closing(text, match.end() - 1)])

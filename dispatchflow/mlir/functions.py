@@ -59,8 +59,8 @@ class Declaration:
 def functions(text: str) -> list[str]:
     """Guess the names of the outermost public functions from the text of a module that a user wrote.
 
-    The names are in the order of the text. The guess needs no compiler. `declarations` finds the names with certainty,
-    but needs a text that the compiler printed."""
+    The names are in the order of the text. `declarations` finds the names with certainty, but needs a text that the
+    compiler printed."""
     depth, found = 0, list[tuple[int, str]]()
     for match in _WRITTEN.finditer(text):
         if match[0] in "{}":
@@ -173,8 +173,8 @@ def _symbol(written: str) -> str:
 def spelling(written: str) -> str:
     """Return an MLIR type as the runtime's tools spell it.
 
-    Both `tensor<4x8xf32> {…}` and `!torch.vtensor<[4,8],f32>` become `4x8xf32`. Other types are cut at their first
-    space, if they have one: `i32 {…}` becomes `i32`, and `tensor<4xcomplex<f32>>` stays the same."""
+    Tensors of integers or floats are shortened: `tensor<4x8xf32>` and `!torch.vtensor<[4,8],f32>` become `4x8xf32`.
+    For rank 0, both forms become `tensor<f32>`. Other types are only cut at their first space."""
     text = written.strip()
     if match := _TENSOR.match(text):
         return f"{match[1]}{match[2]}" if match[1] else f"tensor<{match[2]}>"

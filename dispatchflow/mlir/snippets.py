@@ -37,8 +37,8 @@ def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
 def scalars(values: Sequence[int], element: ElementType) -> tuple[str, str, str]:
     """Return (names, types, ops) for constant scalars that a named linalg op takes after its tensors.
 
-    The names are text to append to the op's operands, such as `, %scalar0, %scalar1`. The types are text to append to
-    the operands' types, such as `, i32, i32`. The returned ops define the scalars and must come before the named op."""
+    Append the names (`, %scalar0, %scalar1`) to the named op's operands, and the types (`, i32, i32`) to their types.
+    The ops define the scalars and must come first."""
     names = [f"%scalar{i}" for i in range(len(values))]
     text = "".join(
         f"    {name} = arith.constant {value} : {element.mlir} loc(unknown)\n"
@@ -71,10 +71,8 @@ def generic(
     """Return an op `%{name} = linalg.generic`.
 
     Args:
-        name: the name of the result.
         maps: the indexing maps of the inputs, then of the output.
         iterators: one letter for each dim, `p` (parallel) or `r` (reduction).
-        inputs: the type of each input, by the input's name.
         output: the name and the type of the `outs` operand.
         arguments: the names of the block's arguments, first for the inputs, then for the output.
         lines: the ops of the block, and as the last item the name of the yielded value.
@@ -130,8 +128,8 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
     """Return the ops with which a `linalg.generic` adds the product of two inputs to `%so_far`.
 
-    Pass the result to `generic` as `lines`. `factors` is a dict from the name of each input's block argument to the
-    type of the input tensor. Both inputs are converted to the type `to` before they are multiplied."""
+    They are the argument `lines` of `generic`. `factors` is a dict from each input's block argument to its tensor
+    type. Both inputs are converted to the type `to` before they are multiplied."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [

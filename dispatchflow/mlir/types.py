@@ -11,8 +11,7 @@ import msgspec
 class ElementType(Enum):
     """An element type. The value of a member is (MLIR spelling, bits, numpy or ml_dtypes name, digits).
 
-    For a float, `digits` is the number of bits of the significand, with the implicit bit. For an integer, `digits` is
-    the number of bits without the sign."""
+    `digits` is the number of binary digits: with the implicit bit of a float, and without the sign of an integer."""
 
     F64 = ("f64", 64, "float64", 53)
     F32 = ("f32", 32, "float32", 24)

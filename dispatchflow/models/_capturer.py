@@ -1,13 +1,9 @@
 """Change a module so that it also returns the operands and results of its dispatches.
 
-`engine/capture.py` runs this script as a process of its own. The script imports only a toolchain's Python bindings and
-the standard library.
-
-The input is a module that has been through the compiler's phase `flow`. The location of each dispatch has a name
-`df.site.N`. The script adds operations that copy each operand and result of the dispatches, and store the copy in a new
-global, called a slot. A new function, `df_capture`, calls the original function and returns that function's results,
-followed by the values of all slots. The file `--facts` describes the slots as JSON, in the type
-`models.captured.Capturing`."""
+The input has been through the compiler's phase `flow`. A new function, `df_capture`, returns the results of the
+original function and the captured values; the file `--facts` describes them in the type `models.captured.Capturing`.
+This script runs as a process of its own. It imports only neighboring scripts, a toolchain's Python bindings and the
+standard library."""
 
 import argparse
 import os
@@ -124,7 +120,7 @@ class Capturer:
         """Add operations that store an operand or result of a dispatch in a new global (slot).
 
         `name` is the operand (`in0`) or result (`out0`), and `dims` are its dynamic sizes. Returns the fields of a
-        `models.captured.Value`, as a dict. If values of this type cannot be stored, the field `why` has the reason."""
+        `models.captured.Value`, as a dict."""
         facts = {"value": name, "type": str(value.type), "slot": None, "dims": [], "why": None}
         if isinstance(value.type, ir.RankedTensorType):
             return facts | self.tensor(value, dims)
@@ -146,9 +142,9 @@ class Capturer:
         return {"slot": slot, "dims": sizes}
 
     def number(self, value):
-        """Add operations that store the bits of a scalar in a new i64 global; return its index in `slots`.
+        """Add operations that store a scalar's bits in a new i64 global; return the global's index in `slots`.
 
-        Integers, index, f32 and f64 can be stored. For other types the result is None."""
+        If the scalar is not an integer, index, f32 or f64, nothing is added, and the result is None."""
         type_, bits = str(value.type), value
         if type_ in ("f32", "f64"):
             bits = _create("arith.bitcast", [value], [ir.IntegerType.get_signless(int(type_[1:]))])

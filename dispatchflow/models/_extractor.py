@@ -1,17 +1,9 @@
 """Extract each dispatch of a module, after the compiler's phase `flow`, as a module of its own.
 
-`engine/extraction.py` runs this script as a process of its own. The script imports only a toolchain's Python bindings
-and the standard library.
-
-The script writes the modules `0.mlir`, `1.mlir`, … into the working directory. It also writes a JSON file that
-describes them, in the type `models.extraction.Extracted`. Dispatches share a module if they launch the same export with
-the same types of operands and the same constants. If a module has lowering configurations, a second file,
-such as `0.plain.mlir`, has the module without them.
-
-The input and the written modules have been through the phase `flow`. The written modules name no target. They are
-compiled with `--compile-from=flow`, which leaves out the phases up to `flow`. If these phases ran again, they would
-change some dispatches: IREE 3.13's global optimization, for example, rewrites products with strided inputs inside
-executables."""
+The script writes the modules `0.mlir`, `1.mlir`, … (docs/sites-alone.md), and a JSON file that describes them
+(`models.extraction.Extracted`). If a module has lowering configurations, a second file, such as `0.plain.mlir`, has
+it without them. The script runs as a process of its own. It imports only neighboring scripts, a toolchain's Python
+bindings and the standard library."""
 
 import argparse
 import os
@@ -105,9 +97,8 @@ def _alone(dispatch):
 def _origin(dispatch, value):
     """Return how a dispatch uses `value`: as an operand, as a dynamic size, or only in its workload.
 
-    The result is a dict with fields of `models.extraction.Argument`. The first operand gives `{"value": "in0"}`. The
-    size of dimension 1 of the first result gives `{"value": "out0", "dim": 1}`. A number in the workload gives
-    `{"value": "workload0"}`."""
+    The result has fields of `models.extraction.Argument`: `{"value": "out0", "dim": 1}` is the size of dimension 1 of
+    the first result."""
     if value in dispatch.arguments:
         return {"value": f"in{dispatch.arguments.index(value)}"}
     sized = [(f"in{i}", *each) for i, each in enumerate(zip(dispatch.arguments, dispatch.argument_dims))]
@@ -126,10 +117,9 @@ def _sizes(type_):
 def _bind(module):
     """Make the module's function take and return buffers in place of tensors, as the phase `abi` does.
 
-    The passes run before the executable is added to the module, because they would change the executable too. The
-    verifier is off, because it would report the missing executable."""
+    The module must not contain its executable yet, because the passes would change the executable too."""
     passes = passmanager.PassManager.parse("builtin.module(iree-abi-transformation-pipeline)")
-    passes.enable_verifier(False)
+    passes.enable_verifier(False)  # it would report the missing executable
     passes.run(module.operation)
 
 

@@ -1,10 +1,8 @@
 """Import an ONNX model as an MLIR module; this script runs as a process of its own.
 
-The script imports only `onnx`, the toolchain's `iree.compiler` and the standard library. It writes the module twice:
-as bytecode with all weights, and as text without large constants but with the nodes' names as locations. It prints
-facts about the model as JSON, or an error as one line on stderr.
-
-`iree-import-onnx` calls the same importer, but prints no locations."""
+The script imports only `onnx`, the toolchain's `iree.compiler` and the standard library. It writes the module as
+bytecode with all weights, and as text without large constants but with the nodes' names as locations. It prints facts
+about the model as JSON, or an error as one line on stderr."""
 
 import argparse
 import json
@@ -78,6 +76,7 @@ def main(options):
         from iree.compiler.extras import onnx_importer
     except ImportError as error:
         raise ImportError(f"the toolchain's Python bindings cannot be imported: {error}") from error
+    # `iree-import-onnx` calls the same importer, but prints no locations.
     info = onnx_importer.ModelInfo(model)
     module = info.create_module(ir.Context()).operation
     onnx_importer.NodeImporter.define_function(info.main_graph, module).import_all()

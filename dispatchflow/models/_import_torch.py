@@ -1,10 +1,9 @@
 """Import a PyTorch module as an MLIR module; this script runs as a process of its own.
 
-The script imports torch, iree.turbine, numpy, the standard library and the user's file. A function in that file returns
-the PyTorch module and example arguments. The script writes these files:
+A function in the user's file returns the PyTorch module and example arguments. The script writes these files:
 - the MLIR module as text, with the paths of PyTorch modules as locations
 - the weights, if there are any
-- the arguments, and the results that PyTorch computes from them, if numpy has their types
+- the arguments and PyTorch's results, if numpy has their types
 - facts about the import, or an error with its hint, as JSON"""
 
 import argparse
@@ -117,11 +116,11 @@ class Locations:
         """Return the name of a graph node, such as `blocks.0.attn/linear`.
 
         The name is the path of the PyTorch module, then the operator. A second `linear` in `blocks.0.attn` ends in
-        `_1`. The numbers in torch's own names count through the whole model, so two equal modules would have different
-        names."""
+        `_1`."""
         if node not in self.names:
             stack = node.meta.get("nn_module_stack") or {}
             path = next(reversed(stack.values()))[0] if stack else ""
+            # The numbers in torch's names count through the complete model: equal modules would get different names.
             operator = re.sub(r"_\d+$", "", node.name) if node.op == "call_function" else node.name
             name = f"{path}/{operator}" if path else operator
             count = self.counts[name] = self.counts.get(name, -1) + 1

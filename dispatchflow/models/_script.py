@@ -1,4 +1,7 @@
-"""Begin and end a script that runs with a toolchain's Python bindings, in a process of its own."""
+"""Provide the first and last steps of scripts that use a toolchain's Python bindings.
+
+Each of these scripts runs in a process of its own. It imports the bindings in a block
+`with bindings(folder)`, and calls `end` last."""
 
 import json
 import os

@@ -1,15 +1,11 @@
 """Tag the operations and dispatches of a module, and find the tags again after a compile.
 
-A tag is a name, such as `df.op.7`, that this script writes into an MLIR location. If the compiler replaces an
-operation, the new operations get its location. Tags therefore lead from the compiled program back to the source.
-
-`engine/provenance.py` runs this script three times, each time as a new process. Between these runs, it runs phases of
-the compiler. The script imports only a toolchain's Python bindings and the standard library. The script has three
-commands, and each writes JSON, whose types are in `models/tagged.py`:
+A tag is a name that this script writes into an MLIR location. If the compiler replaces an operation, the new
+operations get its location, and so keep its tag. The script runs as a process of its own. It imports only neighboring
+scripts, a toolchain's Python bindings and the standard library. Each command writes JSON (`models/tagged.py`):
 - `tag` sets the location of operation N of the source module to `df.op.N`.
 - `sites` sets the location of dispatch N to `df.site.N`, before the compiler merges equal dispatches.
-- `launches` finds the operations of the host program that launch dispatches, and reads both kinds of tags from their
-  locations."""
+- `launches` finds the operations of the host program that launch dispatches, and reads both kinds of tags there."""
 
 import argparse
 import os
@@ -149,10 +145,9 @@ def sites(options):
 
 
 def _is_entered(operation):
-    """Return whether each operation inside `operation` is described by an entry of its own.
+    """Return whether each operation inside `operation` has an entry (`tagged.Computation`) of its own.
 
-    An entry (`tagged.Computation`) describes an operation of a dispatch. For a linalg operation, the result is False:
-    the operations in its body have no entries, because its own entry describes them in the field `scalars`."""
+    The operations in a linalg operation's body have none: the linalg operation's field `scalars` describes them."""
     return not operation.name.startswith("linalg.")
 
 
@@ -240,12 +235,8 @@ def _top(operation):
 def _places(module):
     """Return a dict from each top-level operation to the launcher of the dispatches in it.
 
-    A launcher is written as a pair. `("main", False)` is the function `main`. `("a, b", True)` is the initializer
-    that stores the globals `a` and `b`; True means that it runs when the module is loaded.
-
-    Usually the top-level operation that contains dispatches is itself their launcher. There is one exception: a
-    function that only records a command buffer. An initializer calls this function, and stores the buffer in a
-    global. The launcher is then the first top-level operation that loads a global of this initializer."""
+    A launcher is a pair: `("main", False)` is the function `main`, and `("a, b", True)` is the initializer that
+    stores the globals `a` and `b`. True means that it runs when the module is loaded."""
     tops = list(reading.children(module.operation))
     loads, initial = {}, {}
     for top in tops:
@@ -261,6 +252,8 @@ def _places(module):
     places = {}
     for top in tops:
         launcher, symbol = top, _text(top, _SYMBOL)
+        # `top` only records a command buffer, which an initializer stores in a global. The launcher is the first
+        # top-level operation that loads a global of the initializer.
         if symbol in initial and any("hal.command_buffer" in str(type_) for type_ in _returned(top)):
             users = [user for name in initial[symbol][1] for user in loads.get(name, ())]
             launcher = next(iter(users), top)

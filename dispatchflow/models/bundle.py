@@ -1,7 +1,6 @@
 """Format the text files of a bundle, a folder in which the sites of a program can be run separately.
 
-A site is a place of the program that launches a dispatch. The folder has an MLIR module for each site, but sites that
-launch equal dispatches share a module."""
+A site is a place of the program that launches a dispatch. docs/sites-alone.md lists the files."""
 
 from __future__ import annotations
 
@@ -107,11 +106,9 @@ def _called(bundle: Bundle, sweep: Sweep) -> str:
 
 
 def repro(bundle: Bundle) -> str:
-    """Return the text of the script `repro.sh`.
+    """Return the text of the script `repro.sh`, which compiles, runs or benchmarks sites.
 
-    The script's arguments are `compile`, `run` or `benchmark`, and then names of sites. `run` compares a site's results
-    with the expected results bit by bit. If a bit differs, `run` compares them again, within the tolerance of
-    `iree-run-module`."""
+    docs/sites-alone.md describes the script's arguments, and how it compares results."""
     runnable = [sweep for sweep in bundle.sweeps if sweep.inputs is not None]
     local = any(flag.startswith("--device=local") for flag in bundle.device)
     cases = "\n".join(_given(sweep) for sweep in runnable)
@@ -186,9 +183,9 @@ exit $failed
 def _given(sweep: Sweep) -> str:
     """Return shell code for one site: the branch of a `case` statement in `repro.sh`.
 
-    `sweep` has the site's inputs and expected results. The branch sets the shell variables `inputs` and `expected`
-    to flags for IREE's tools, and `results` to names of the results, such as `out0 out1`. The flags are not
-    quoted, because they have no characters that the shell interprets."""
+    The branch sets the shell variables `inputs` and `expected` to flags for IREE's tools, and `results` to the names
+    of the results, such as `out0 out1`."""
+    # The flags need no quotes: they have no characters that the shell interprets.
     inputs = " ".join(f"--input={_of_tools(word)}" for word in sweep.inputs or ())
     names = [f"out{i}" for i in range(len(sweep.expected))]
     results = " ".join(f"--expected_output={_of_tools(word)}" for word in sweep.expected)

@@ -44,11 +44,8 @@ class Split(msgspec.Struct, frozen=True):
 def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], call_ns: int) -> Split:
     """Divide `call_ns`, the wall time of all calls together, into the parts of `Split`.
 
-    If the start and end of a queue operation are not in the profile, they are estimated:
-    - with dispatches: the start of the operation's first dispatch, and the end of its last dispatch;
-    - without dispatches: its submission (`submitted_ns`), and when its dependencies are fulfilled (`ready_ns`).
-
-    The time of a barrier counts as waiting.
+    If the profile has no start and end of a queue operation, the span from `spans_of` is used. The time of a barrier
+    counts as waiting.
 
     Raises:
         ToolError: the events of the profile took longer than `call_ns`."""
@@ -78,8 +75,8 @@ def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], c
 def spans_of(launches: Iterable[Launch], operations: Iterable[QueueOperation]) -> list[Span]:
     """Return the time span (start, end), in ns, of each queue operation: its execution, if recorded.
 
-    If the execution is not recorded, the span covers all dispatches of the operation. For an operation without
-    dispatches, the span covers its wait for dependencies (`submitted_ns` to `ready_ns`), the only recorded times."""
+    If the execution is not recorded, the span covers all dispatches of the operation. If there are none, the span is
+    the wait for dependencies, from `submitted_ns` to `ready_ns`."""
     executing = _executing(launches)
     return [_span(each, executing.get(each.submission)) for each in operations]
 
@@ -115,10 +112,10 @@ def union_ns(spans: Iterable[Span]) -> int:
 
 
 def own_times(launches: Sequence[Launch]) -> list[int]:
-    """Return each launch's share, in ns, of the time in which dispatches run.
+    """Return each launch's share, in ns, of the time in which launches (executions of dispatches) run.
 
-    A launch is one execution of a dispatch. If two launches run at the same time for 10 ns, each gets 5 ns of it.
-    Shares are integers, and their sum is exactly the time in which at least one launch runs."""
+    If two launches run at the same time for 10 ns, each gets 5 ns. The sum of all shares is exactly the time in which
+    at least one launch runs."""
     own = [0] * len(launches)
     edges = sorted(
         (moment, kind, place)

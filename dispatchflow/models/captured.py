@@ -1,9 +1,8 @@
 """Read the operands and results of a program's sites from what the function `df_capture` returns.
 
-A site is a place of the program that launches a dispatch. The script `_capturer.py` changes a module so that the module
-copies the operands and results of its dispatches into globals, called slots. The script also adds the function
-`df_capture`, which calls the program and returns the content of all slots. The slot of a scalar is an i64 with the
-scalar's bits."""
+A site is a place of the program that launches a dispatch. The script `_capturer.py` adds `df_capture` to the program.
+This function calls the program and returns the content of slots: globals with the captured values. The slot of a
+scalar is an i64 with the scalar's bits."""
 
 from __future__ import annotations
 
@@ -50,10 +49,9 @@ class Dispatch(msgspec.Struct, frozen=True):
 
 
 class Capturing(msgspec.Struct, frozen=True):
-    """The description of a module that stores the operands and results of its dispatches in globals.
+    """The description of a module that stores its dispatches' operands and results in globals (slots).
 
-    These globals are called slots. For each dispatch, one more slot counts the executions. The module's function
-    `df_capture` calls the original function. It returns the original results, followed by the content of all slots."""
+    The module's function `df_capture` returns the original function's results, then the content of all slots."""
 
     results: tuple[str, ...]
     """The MLIR types of the original function's results."""
@@ -96,9 +94,8 @@ class Tensor(msgspec.Struct, frozen=True):
     def undefined_name(self) -> str:
         """The name under which the mask of the tensor's undefined elements is stored: `3.in0.undefined`.
 
-        An element is undefined if it depends on memory that the program never wrote. The mask has one byte for each
-        element of the tensor: 1 if the element is undefined, and 0 otherwise. If elements are narrower than a byte, the
-        mask has one byte for each byte of the tensor."""
+        The mask has a byte for each element, or for each byte of elements narrower than a byte: 1 if undefined (see
+        the field `undefined`), and otherwise 0."""
         return f"{self.name}.undefined"
 
 
@@ -134,13 +131,11 @@ a scalar."""
 def capture(
     made: Capturing, sites: Mapping[int, int], read: Read, execution: int | None = None
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Return a description of the values that a call captured, and a dict from their names to their bytes.
+    """Return a description of the captured values, and a dict from their names to their bytes.
 
-    Args:
-        made: the description of the module that was called.
-        sites: a dict from the number of each dispatch to the number of the site that launches it.
-        read: a function that returns the content of a slot, which is a global with a captured value.
-        execution: which execution of each site was captured, from 1; None for the last one."""
+    The name `3.in0` is the first operand of site 3. `sites` is a dict from each dispatch's number to the number of
+    its site. `execution` is the number of the execution that was captured at each site: 1 for the first, None for the
+    last."""
     tensors: list[Tensor] = []
     missing: list[Missing] = []
     executions: dict[str, int] = {}
@@ -187,17 +182,10 @@ def with_fills(
 ) -> tuple[Capture, dict[str, bytes]]:
     """Find the undefined elements of captured tensors: those that differ between two calls.
 
-    An element is undefined if it depends on memory that the program never wrote. The two calls filled this memory with
-    different numbers.
-
-    The function returns two values. The first is `one` with these changes: tensors with undefined elements are marked,
-    and a tensor whose size differs between the calls is moved to `missing`. The second is a dict from the name of each
-    mask to its bytes. There is a mask for each marked tensor, and it is 1 where an element is undefined.
-
-    Args:
-        one: the capture from the first call.
-        contents: a dict from the name of each tensor to its bytes in the first call.
-        other: a dict from the name of each tensor to its bytes in the second call."""
+    `one` and `contents` are from the first call, and `other` is from the second. In the two calls, memory that the
+    program never wrote was filled with different numbers. The result is `one` with its undefined tensors marked, and
+    a dict from the names of their masks (`Tensor.undefined_name`) to the masks' bytes. Tensors whose sizes differ are
+    moved to `missing`."""
     tensors: list[Tensor] = []
     missing = list(one.missing)
     masks: dict[str, bytes] = {}
@@ -234,10 +222,11 @@ def spelt(type_: str, sizes: Sequence[int]) -> str:
 def capturer_argv(
     python: str, bindings: str, function: str, dispatches: Sequence[int], execution: int | None, fill: int
 ) -> tuple[str, ...]:
-    """Return a command line that runs the script `_capturer.py` on the module in the file `flow`.
+    """Return a command line that runs the script `_capturer.py`, which changes a module to capture values.
 
-    The script changes the module so that the module also returns the operands and results of its dispatches. It writes
-    the changed module to the file `capturing`, and a description of this module (`Capturing`) to `capturing.json`."""
+    The files are in the working directory. The script reads `flow`, the module after the compiler's phase `flow`. It
+    writes the changed module to `capturing`, and a description of it (`Capturing`) to `capturing.json`. It fills
+    uninitialized tensors with the number `fill`."""
     options = (
         f"--bindings={bindings}",
         "--input=flow",

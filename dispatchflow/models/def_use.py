@@ -17,11 +17,8 @@ and `constant`, on which all operations without operands depend."""
 class DefUse:
     """The graph of a module's operations and the values that they use.
 
-    Its nodes are operations. The operations in the body of a linalg operation have no nodes of their own: they belong
-    to the linalg operation's node. Each operation in a function, loop or branch has its own node.
-
-    A point of the graph is a node (as its number), an argument of a function (`argument main 0`), the results of a
-    function (`result main`), or `constant`, on which all operations without operands depend."""
+    Its nodes are operations; those in the body of a linalg operation belong to the linalg operation's node. `Point`
+    describes the other points of the graph, such as arguments of functions."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
@@ -60,21 +57,23 @@ class DefUse:
         self.after.setdefault(made, {})[used] = None
 
     def sources(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return the points of the graph whose values `point` uses, directly or through other nodes.
+        """Return all points on which `point` depends, directly or through nodes.
 
-        The search continues through a node only if `is_passed` returns True for the node."""
+        A point is a node, or for example an argument of a function (see `Point`). The search continues through a node
+        only if `is_passed` returns True for the node."""
         return self._reached(self.before, [point], is_passed)
 
     def users(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return the points of the graph that use the value of `point`, directly or through other nodes.
+        """Return the points of the graph that use the value of `point`, directly or through a path of nodes.
 
-        The search continues through a node only if `is_passed` returns True for the node."""
+        A path counts only if `is_passed` returns True for each node between its ends."""
         return self._reached(self.after, [point], is_passed)
 
     def between(self, begin: Iterable[Point], end: Iterable[Point], is_passed: Callable[[int], bool]) -> set[int]:
-        """Return the nodes that are on at least one path from a point of `begin` to a point of `end`.
+        """Return the numbers of the nodes inside a path from a point of `begin` to a point of `end`.
 
-        A path counts only if `is_passed` is true for each node between its ends. The ends are left out."""
+        A path leads from values to their uses. Between its two ends are only nodes for which `is_passed` returns
+        True."""
         forward = self._reached(self.after, begin, is_passed)
         backward = self._reached(self.before, end, is_passed)
         return {point for point in forward & backward if isinstance(point, int) and is_passed(point)}

@@ -1,7 +1,7 @@
 """Make a `[[sweep]]` table of a spec for each module that the script `_extractor.py` wrote.
 
-The script writes each dispatch of a program as a separate module. The table, in TOML, names the module, its inputs and
-its expected results. A site is a place of the program that launches a dispatch."""
+Each module has one dispatch of a program. The table names the module, its inputs and its expected results. A site is
+a place of the program that launches a dispatch."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ def stem(number: int, program: Program) -> str:
 def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict[int, list[Site]]:
     """Return a dict from the number of each extracted module to the sites that launch its dispatch.
 
-    Only sites whose numbers are in `sites` are included, in program order. Sites without a module are left out; these
-    are sites whose dispatches the compiler added after it had formed all others."""
+    Only sites whose numbers are in `sites` are included, in program order. Sites without a module
+    (docs/sites-alone.md) are left out."""
     found: dict[int, list[Site]] = {}
     for site in program.sites:
         if site.number in sites and site.dispatch in extracted.dispatches:
@@ -141,8 +141,8 @@ def sweep(
         extracted: the modules of the program.
         number: the number of the module.
         sites: the sites that launch the module's dispatch (see `captured_first`).
-        captured: a dict from names (`in0`, `out0`) to the captured operands and results of the first site. If nothing
-            was captured, it is a text that says why."""
+        captured: the captured operands and results of the first site by name (`in0`, `out0`), or a text that says why
+            nothing was captured."""
     site, module, name = sites[0], extracted.modules[number], stem(sites[0].number, program)
     same = tuple(sorted(each.number for each in sites[1:]))
     if why := _unusable(module):

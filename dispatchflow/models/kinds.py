@@ -1,4 +1,6 @@
-"""Classify operations by MLIR name: which compute, move or reshape tensors, and which contain others."""
+"""Classify MLIR operations by name: some compute, some move or reshape tensors, some do neither.
+
+Those that do neither are constants, and the structure of a program, such as functions, calls and loops."""
 
 from __future__ import annotations
 

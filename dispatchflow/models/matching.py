@@ -1,11 +1,8 @@
 """Find the site of each launch in a profile: the place of the program that launched the dispatch.
 
-A launch is one execution of a dispatch. The launches of one submission are the dispatches of one command buffer. The
-names of their kernels (exports), in order, show which command buffer of the program was submitted.
-
-Several command buffers may have the same sequence of exports. If each is recorded once and used by all calls, they can
-still be distinguished, because the runtime numbers them in the order in which they are created. Sites that cannot be
-distinguished form one group, which is written as `3|7`."""
+The sequence of exports (kernels) in a submission shows which command buffer was submitted. Command buffers with equal
+sequences can be distinguished by the order of their creation, if each is recorded once and submitted in every call.
+Sites that cannot be distinguished form one group, which is written as `3|7`."""
 
 from __future__ import annotations
 
@@ -27,11 +24,10 @@ def name_of(group: Group) -> str:
 
 
 def matched(program: Program, profile: Profile) -> list[tuple[Group, Launch]]:
-    """Return each launch of a profile with the group of sites to which it may belong.
+    """Return each launch of a profile, in order, with the group of sites to which it may belong.
 
-    A launch is one execution of a dispatch. Usually the group has one site; several sites are in a group if they cannot
-    be distinguished. The launches are in the profile's order. Sites that run while the program is loaded are in no
-    group.
+    A group has several sites if they cannot be distinguished. Sites in initializers, which run before the first call,
+    are in no group.
 
     Raises:
         ToolError: a submission has a sequence of launches that no command buffer of the program has."""
@@ -77,19 +73,11 @@ def _by_order_of_creation(
 ) -> dict[int, list[int]]:
     """Match the command buffers of a profile with those of the program, by the order of their creation.
 
-    The result is a dict. A key is the number that the runtime gave to a command buffer in the profile. The value
-    is a list of candidates: indices of command buffers in the program, one of which is this command buffer. The
-    runtime's numbers and the program's indices both ascend in the order of creation, and candidates that
-    contradict this order are left out. If the buffers 4 and 7 of the profile both have the candidates 0 and 2, the
-    result is `{4: [0], 7: [2]}`.
+    The result is a dict from a command buffer's number in the profile to its possible indices in the program. Both
+    ascend in the order of creation: if 4 and 7 both have the `candidates` 0 and 2, the result is `{4: [0], 7: [2]}`.
 
-    A command buffer that was submitted only once is not in the dict. The dict is empty if no assignment fits, or
-    if one command buffer was submitted with different sequences of exports.
-
-    Args:
-        runs: the launches of each submission.
-        candidates: a dict from each sequence of exports (names of kernels) to the indices of the command buffers
-            in the program that have this sequence."""
+    A command buffer that was submitted only once is left out. The dict is empty if no assignment fits, or if one
+    command buffer was submitted with different sequences of exports (kernels)."""
     sequences: dict[int, set[tuple[str, ...]]] = defaultdict(set)
     count: dict[int, int] = defaultdict(int)
     for run in runs:

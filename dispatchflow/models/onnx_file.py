@@ -1,9 +1,7 @@
 """Read the graph's name and the names of weight files from an ONNX file, without the package `onnx`.
 
-These names are needed when a spec is expanded into cases. The import of `onnx` alone would take half a second.
-
-An ONNX file is a protobuf message (onnx.proto). This module reads only the length-delimited fields of a few kinds of
-messages."""
+The import of `onnx` would delay each expansion of a spec into cases by half a second. An ONNX file is a protobuf
+message (onnx.proto)."""
 
 from __future__ import annotations
 
@@ -34,8 +32,8 @@ def function(content: bytes) -> str:
 def weight_files(content: bytes) -> dict[str, str]:
     """Return the files of external data that an ONNX model uses, and the name of a tensor in each.
 
-    `content` is the ONNX file. The result is a dict from the files' paths, which are relative to the model's folder, to
-    the names. If a file contains several tensors, the name is that of the first."""
+    `content` is the ONNX file. The paths are relative to the model's folder. Each name is that of the file's first
+    tensor."""
     found: dict[str, str] = {}
     if b"location" not in content:  # this search takes some ms, reading every node takes seconds
         return found

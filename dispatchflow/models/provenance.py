@@ -1,9 +1,8 @@
 """Find out which source operations each site computes, from the tags in a compiled program.
 
-A site is a place of the program that launches a dispatch. A source operation is an operation of the module that the
-user wrote. A tag is a name that the script `_tagger.py` writes into a location, and reads again later. Source operation
-N gets the location `df.op.N` before the compile. Dispatch N gets the location `df.site.N` before the compiler merges
-equal dispatches."""
+A site is a place of the program that launches a dispatch. A source operation is an operation of the user's module. A
+tag is a location that the script `_tagger.py` writes before a compile and reads afterwards: `df.op.N` for source
+operation N, and `df.site.N` for dispatch N."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ def program(source: Source, formed: Dispatches, host: Launches) -> Program:
     """Return the sites of a compiled program, with the source operations that each site computes.
 
     Args:
-        source: the operations of the module that is given to the compiler.
-        formed: the operations and dispatches of the module after the compiler has formed all dispatches.
+        source: the module that is given to the compiler.
+        formed: the module after the compiler has formed all dispatches.
         host: the places of the host program that launch dispatches.
 
     Raises:
@@ -97,17 +96,15 @@ def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceO
 def _located(graph: DefUse, dispatches: Sequence[Dispatch]) -> list[set[int]]:
     """Return the numbers of each dispatch's source operations, from the tags of the operations inside it.
 
-    A tag is a location `df.op.N`, where N is the number of a source operation. The tags of computing operations
-    count. The tags of loads, stores and fills do not. Other operations that only move data, such as transpositions,
-    may have wrong tags, because the compiler's passes may give them the location of a nearby operation. Their tag N
-    counts only under two conditions:
-    - Source operation N only moves data, too.
-    - No computing operation of any dispatch has the tag N."""
+    The tag `df.op.N` stands for source operation N. The tags of loads, stores and fills do not count. Those of other
+    operations that only move data may be wrong, and count only if plausible."""
     computed = [_origins(graph, dispatch, computing=True) for dispatch in dispatches]
     somewhere = set().union(*computed)
     found = []
     for dispatch, own in zip(dispatches, computed, strict=True):
         moved = _origins(graph, dispatch, computing=False)
+        # Passes may give an operation that only moves data the location of a nearby operation. Its tag N counts if
+        # source operation N only moves data too, and no computing operation of any dispatch has the tag N.
         found.append(own | {each for each in moved if each not in somewhere and kinds.moves(graph.nodes[each].kind)})
     return found
 
@@ -138,13 +135,9 @@ def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]
     """Find the source operations of each dispatch for which `located` has none.
 
     The result is a dict from the index of each such dispatch to the numbers of its source operations. A dispatch's
-    neighbors are the nearest dispatches, upstream and downstream, that have source operations in `located`. The
-    candidates are operations that are nowhere in `located`. They form paths, in the source's data flow, from an
-    upstream neighbor's operations to a downstream neighbor's operations. If some candidates only move data, those
-    that compute are dropped: the dispatch has no tag of a computing operation, and thus usually moves data.
-
-    A dispatch without candidates gets those source operations of its neighbors whose tags occur inside the dispatch.
-    Here all tags count, also those that `_located` ignores, such as the tags of loads and stores."""
+    neighbors are the nearest dispatches upstream and downstream for which `located` has operations, and arguments and
+    results of functions. The dispatch gets the operations between the neighbors' operations in the source's data flow
+    that are nowhere in `located`. If there are none, it gets the neighbors' operations whose tags occur in it."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)
@@ -173,6 +166,7 @@ def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]
         variable = begin - {"constant"} or begin
         between = graph.between(variable, end, is_vanished)
         candidates = {each for each in between if _is_users(graph.nodes[each].kind) and graph.nodes[each].tensor}
+        # A dispatch without a tagged computing operation usually only moves data.
         candidates = {each for each in candidates if kinds.moves(graph.nodes[each].kind)} or candidates
         # For a copy into a padded tensor there are no candidates: it has the location of the convolution that reads the
         # tensor. The locations of loads and stores are used too, because the dispatch may contain nothing else.

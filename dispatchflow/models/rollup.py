@@ -1,11 +1,8 @@
 """Add up the times of a program's sites by source operation, by scope or by executable.
 
 A site is a place of the program that launches a dispatch. A source operation is an operation that the user wrote. A
-scope is a prefix of the names of source operations, such as `blocks.0`.
-
-Sites with the same source operation, scope or executable form a part. The time of each site counts in exactly one part,
-so that all parts together are exactly as long as all sites together. A site that computes several operations counts in
-a separate part, `conv1 + relu1`."""
+scope is a prefix of such operations' names: `blocks.0`. The time of each site counts in exactly one part. A site that
+computes several operations counts in a separate part, `conv1 + relu1`."""
 
 from __future__ import annotations
 
@@ -61,13 +58,8 @@ class Part(msgspec.Struct, frozen=True):
 def rolled_up(program: Program, times: ProgramTimes, by: By, depth: int = 1) -> tuple[Part, ...]:
     """Add up the times of sites that have the same name; return one part for each name, the longest first.
 
-    Args:
-        program: the sites and their source operations.
-        times: the times of the sites.
-        by: what gives a site its name: the names of its source operations (`op`), the first components of these names
-            (`scope`), or its executable (`executable`).
-        depth: the number of these components if `by` is `scope`. For example, the operation `blocks.0.attn/linear`
-            belongs to `blocks.0` if `depth` is 2."""
+    `by` is what gives a site its name: its source operations (`op`), the first `depth` components of their names
+    (`scope`), or its executable (`executable`). With depth 2, `blocks.0.attn/linear` belongs to `blocks.0`."""
     name_of = _naming(program, by, depth)
     sites = {site.number: site for site in program.sites}
     parts: dict[str, list[SiteTime]] = defaultdict(list)

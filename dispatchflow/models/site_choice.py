@@ -33,12 +33,12 @@ def numbered(program: Program, numbers: Sequence[int] | None, case: str) -> list
 def is_kernel(export: str, name: str) -> bool:
     """Return whether `name` is the kernel `export`, or a pattern such as `*softmax*` that matches it.
 
-    The name may be written as another profiler shows it. CUDA and ROCm have `_` in place of other characters, ROCm's
-    descriptors end with `.kd`, RGP writes `entryPoint = NAME`, and perf may add `+0x1f3` or ` [.]`."""
+    The name may be written as CUDA, ROCm, RGP (AMD's profiler) or perf shows it."""
     return fnmatchcase(_plain(export), _plain(name))
 
 
 def _plain(name: str) -> str:
+    # RGP: `entryPoint = NAME`; perf: `+0x1f3`, ` [.]`; ROCm: `.kd`; CUDA and ROCm: `_` for characters such as `$`
     name = re.sub(r"^\s*entryPoint\s*=\s*", "", name)
     name = re.split(r"\+0x| \[|\(", name)[0].strip("\"' ").removesuffix(".kd")
     return re.sub(r"[^\w*?]", "_", name)

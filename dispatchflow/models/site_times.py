@@ -1,9 +1,7 @@
 """Compute the time of each site, and the other parts of a call's time.
 
 A site is a place of a program that launches a dispatch. A block is one profiled process. It runs several repetitions,
-each with the same number of calls. Only the last repetition is measured; the others are warm-up. If all calls submit
-the same operations, the number of operations per call shows which events belong to the last repetition. If calls
-differ, as they may in a program with state, all repetitions are measured."""
+each with several calls. Usually only the last repetition is measured (see `measured_calls`)."""
 
 from __future__ import annotations
 
@@ -98,7 +96,7 @@ class SiteTime(msgspec.Struct, frozen=True):
 
 
 class ProgramTimes(msgspec.Struct, frozen=True):
-    """The times of all sites of a program, and the parts into which a call is divided."""
+    """The times of all sites of a program, and the parts of the wall time of one call of the program."""
 
     sites: tuple[SiteTime, ...]
     """The times of the sites that were launched in the measured calls, in program order."""
@@ -124,11 +122,12 @@ class ProgramTimes(msgspec.Struct, frozen=True):
 
 
 def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetition]) -> Block:
-    """Find the site of each launch in one process's profile, and divide the calls' time into parts.
+    """Return the time of each site and the parts of the calls' wall time, from one process's profile.
+
+    All times are sums over the measured calls (see `measured_calls`).
 
     Raises:
-        ToolError: the profile is incomplete, an event belongs to no site, or the events took longer than the calls.
-    """
+        ToolError: the profile is incomplete or does not match the sites, or its events outlast the calls."""
     found = measured_calls(program, profile, repetitions)
     split = split_of([launch for _, launch in found.launches], found.operations, found.total_ns)
     return Block(found.calls, found.steady, split, _sites(found.launches))
@@ -137,16 +136,11 @@ def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetit
 def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Repetition]) -> Calls:
     """Return the events of the measured calls of one process, with the possible sites of each launch.
 
-    If all calls submit the same operations, only the calls of the last repetition are measured; otherwise all are.
-
-    Args:
-        program: the sites.
-        profile: all events of the process.
-        repetitions: the repetitions that the benchmark tool timed.
+    If all calls submit the same operations, only the calls of the last repetition are measured; the earlier ones are
+    warm-up. Otherwise all calls are measured.
 
     Raises:
-        ToolError: the profile is incomplete, or its launches do not match the program's sites.
-    """
+        ToolError: the profile is incomplete, or its launches do not match the program's sites."""
     if profile.dropped:
         raise IncompleteProfile(
             f"the profile is incomplete: {profile.dropped} records were dropped",
@@ -169,9 +163,9 @@ def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Rep
 def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int) -> int | None:
     """Return how long dispatches run during one load of the program, in ns: the median of several loads.
 
-    `profile` has the events of `loads` replays; each replay loads the program and calls it once. `times` shows how
-    many of a replay's launches belong to the call. While several dispatches run at once, the time counts only once.
-    The function returns None if the launches do not fit the program's initializers, or if events were lost."""
+    `profile` has the events of `loads` replays of a recorded load and call; `times` has the number of launches in the
+    call. While several dispatches run, the time counts once. The result is None if events were lost, or if the load's
+    launches cannot be identified."""
     one, rest = divmod(len(profile.launches), loads)
     before = one - sum(round(site.executions) for site in times.sites)
     kernels = {site.export for site in program.sites if site.at_load}
@@ -184,10 +178,12 @@ def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int)
 def first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:
     """Return the number of the submission (`QueueOperation.submission`) that begins the last repetition.
 
-    The result is 0 if nothing was submitted, and None if the calls do not all submit the same operations."""
+    A repetition is a series of calls of the program. The result is None if the calls submit different operations, and
+    0 if nothing was submitted."""
     dispatches: dict[int, list[str]] = defaultdict(list)
     for launch in profile.launches:
         dispatches[launch.submission].append(launch.export)
+    # The profile does not show where a repetition begins. Therefore operations are counted.
     done = [(each.kind, tuple(dispatches[each.submission])) for each in profile.operations]
     calls = sum(each.calls for each in repetitions)
     one, rest = divmod(len(done), calls)
@@ -253,8 +249,7 @@ def _per_call(sums: Sequence[int], rest: Sequence[int], call_ns: int, calls: int
 def _groups(blocks: Iterable[Block]) -> list[Group]:
     """Return the groups of sites that occur in the blocks; groups that have a site in common are united.
 
-    If a launch cannot be attributed to one site, its group has all sites that are possible. If the blocks have the
-    groups (3, 7), (7, 9) and (5,), the result is [(3, 7, 9), (5,)]."""
+    If the blocks have the groups (3, 7), (7, 9) and (5,), the result is [(3, 7, 9), (5,)]."""
     whole: dict[int, set[int]] = {}
     for group in {site.sites for block in blocks for site in block.sites}:
         union = set(group).union(*(whole.get(site, ()) for site in group))

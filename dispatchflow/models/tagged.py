@@ -34,7 +34,7 @@ class Node(msgspec.Struct, frozen=True):
 class Source(msgspec.Struct, frozen=True):
     """The operations of the module that is given to the compiler.
 
-    Except for the module, `nodes[N]` has the location `df.op.N`."""
+    The operation that `nodes[N]` describes has the location `df.op.N`. The module itself, `nodes[0]`, has another."""
 
     nodes: tuple[Node, ...]
     unlabelled: str | None = None
@@ -78,7 +78,8 @@ class Dispatch(msgspec.Struct, frozen=True):
 class Dispatches(msgspec.Struct, frozen=True):
     """The module after the compiler has formed dispatches.
 
-    Each dispatch is one of `nodes`, but the operations inside a dispatch are not."""
+    The field `nodes` has an entry for each operation outside dispatches, and one for each dispatch. The operations
+    inside a dispatch have no entries in `nodes`; the field `dispatches` describes them."""
 
     nodes: tuple[Node, ...]
     dispatches: tuple[Dispatch, ...]
@@ -115,8 +116,7 @@ _SCRIPT = Path(__file__).with_name("_tagger.py")
 def tagger_argv(python: str, bindings: str, command: str, source: str, **files: str) -> tuple[str, ...]:
     """Return the command line that runs a command of `_tagger.py` on the module in the file `source`.
 
-    `bindings` is the folder of IREE's Python bindings. Each keyword argument in `files`, such as
-    `facts="launches.json"`, becomes an option of the script. Its value is the name of a file in the working directory.
-    """
+    `bindings` is the folder of IREE's Python bindings. Each keyword argument becomes an option of the script, such as
+    `facts="launches.json"`; files are in the working directory."""
     options = (f"--{option}={name}" for option, name in files.items())
     return (python, "-I", "-S", str(_SCRIPT), command, f"--bindings={bindings}", f"--input={source}", *options)

@@ -80,9 +80,9 @@ def sizes_of(type_: str) -> tuple[int | None, ...] | None:
 
 
 def nbytes(type_: str) -> int | None:
-    """Return the size in bytes of a tensor type such as `tensor<4x8xf32>`.
+    """Return the size of a tensor type in bytes: 128 for `tensor<4x8xf32>`.
 
-    The result is None if a size is unknown, and for all other types."""
+    The result is None if `type_` is not a tensor type, has a dynamic size (`?`), or has elements of unknown width."""
     match, sizes = _TENSOR.fullmatch(type_), sizes_of(type_)
     if match is None or sizes is None or None in sizes:
         return None

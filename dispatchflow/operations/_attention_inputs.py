@@ -1,11 +1,10 @@
 """Make inputs of `attention` whose results show which elements are read, and with what precision.
 
-A recipe is a way to make inputs whose results show certain errors (docs/verification.md). Each function named after a
-recipe returns the recipe's inputs: queries, keys, values and, if the attention has one, a mask. Every element type of
-`attention` represents these inputs exactly.
+Each function with the name of a recipe (docs/verification.md) returns the recipe's inputs: queries, keys, values and,
+if the attention has one, a mask. Every element type of `attention` represents these inputs exactly.
 
-A score is the argument of an exponential: the product of a query and a key, times the scale, plus the mask. A place is
-an index along `k1`, the dim over which the product of a query and a key is summed."""
+A score is the argument of an exponential: the product of a query and a key, times the scale, plus the mask. A place
+is an index along `k1`, the dim over which this product is summed."""
 
 from __future__ import annotations
 
@@ -158,8 +157,8 @@ def deviation(weights: Array, scores: Array) -> Array:
 def balanced(shape: Shape, turned: bool) -> list[Array]:
     """Return inputs in which, for each query, all keys have equal scores.
 
-    All keys' scores are sums of the same terms, each 8 or -8, in random order. For `k1` = 4, one key may have
-    8 - 8 + 8 - 8, and another 8 + 8 - 8 - 8. If `turned` is true, all queries have the opposite signs."""
+    All scores of a query are sums of the same terms, each 8 or -8, in another random order for each key. If `turned`
+    is true, all queries have the opposite signs."""
     # If a kernel does not read one place of a key, only the score of this key rises or falls. If the score rises, the
     # key gets nearly all the weight. Queries alternate in sign, so that a score that falls for one query rises for the
     # next; `turned` swaps the signs of the queries. If the kernel does not read one place of a query, the scores from
@@ -205,9 +204,9 @@ def highest(shape: Shape, element: ElementType) -> list[Array]:
 
 
 def tail(element: ElementType) -> float:
-    """Return a power of two p < 1 for which 1 + p has slightly more than half of the type's binary digits.
+    """Return a power of two p < 1 so small that 1 + p needs slightly more than half of the type's digits.
 
-    In binary, 1 + p has `element.digits // 2 + 2` digits: the first and the last one are 1."""
+    For f32 (24 binary digits), p is 2**-13, and 1 + p has 14 digits."""
     return 2.0 ** -(element.digits // 2 + 1)
 
 
@@ -222,8 +221,7 @@ def _spread(size: int) -> Array:
 def peaked(shape: Shape, element: ElementType) -> list[Array]:
     """Return inputs in which a query gives weight to one group of keys only, or to all groups.
 
-    A group is four neighboring keys. Every fourth query gives about the same weight to each group that it may see.
-    Any other query gives all its weight to one group."""
+    A group is four neighboring keys. Every fourth query gives weight to all groups that it may see."""
     # Every fourth query, counted from the last one, has all groups, and any other query has one. (With a single column
     # of values, the last query has one group.) The scores of the other groups are lower by 128 or more.
     #

@@ -20,9 +20,8 @@ def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
     If several operations have an option with the same name, the option of the last operation is returned.
 
     Raises:
-        DispatchflowError: an attribute of an operation has a wrong type, a name or value cannot be written in a spec,
-            an operation uses a name twice, or a name's values are numbers in one operation and words in another.
-    """
+        DispatchflowError: an attribute has a wrong type, a name or value cannot be written in a spec, an operation
+            uses a name twice, or a name's values are numbers in one operation and words in another."""
     operations = tuple(operations)
     for operation in operations:
         _require_tables(operation)
@@ -74,14 +73,10 @@ def _require_words(operation: type[Operation]) -> None:
 def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], by: str) -> None:
     """Check that no dim or option has a name that is already taken.
 
-    Args:
-        operations: the operations that are checked.
-        taken: the names that are already used.
-        by: what a taken name is: `a column of every row` for the message `'status' is a column of every row`.
+    `by` is the end of the error message: `a column of every row` in `'status' is a column of every row`.
 
     Raises:
-        DispatchflowError: a dim or an option has such a name.
-    """
+        DispatchflowError: a dim or an option has a name in `taken`."""
     for operation in operations:
         for word in (*operation.dims, *operation.options):
             if word in taken:

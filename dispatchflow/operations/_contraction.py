@@ -51,8 +51,7 @@ def zero_points(operation: Operation) -> tuple[int, ...]:
 def library_centered(operation: Operation, names: Sequence[str]) -> list[str]:
     """Return, for each operand's name, a Python expression that subtracts the zero point from the operand.
 
-    For the name `x0` and the zero point -128, the expression is `(x0 + 128)`. If the operand has no zero point, or the
-    zero point is 0, the expression is the name itself."""
+    For `x0` and the zero point -128, the expression is `(x0 + 128)`. Without a zero point, it is `x0`."""
     points = zip_longest(names, zero_points(operation), fillvalue=0)
     return [f"({name} {'+' if point < 0 else '-'} {abs(point)})" if point else str(name) for name, point in points]
 
@@ -106,7 +105,9 @@ class Contraction(Summed):
         return () if words == "no" else tuple(words)
 
     def _stored(self) -> tuple[str, str]:
-        """Return the dims of both factors in the order in which they are in memory."""
+        """Return the dims of each factor, as letters in the order in which the dims are in memory.
+
+        For a matmul with the layout `tn` (B is column-major), the result is ("mk", "nk")."""
         lhs, rhs = (
             dims if letter == "t" else dims[:-2] + dims[:-3:-1]
             for dims, letter in zip((self.lhs, self.rhs), self.layout, strict=True)

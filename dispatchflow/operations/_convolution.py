@@ -134,7 +134,7 @@ class Convolution(Summed, Window):
     ) -> str:
         """Return ops that define `%sum`: an initial value plus the convolution of an image with the weights.
 
-        `name` is the name of the image's SSA value, and `self.init` is the name of the initial value. The weights are
+        `name` is the name of the image's SSA value, and `self.init` that of the initial value's; the weights are
         `%arg1`. `attribute` is the attribute `{…}` of the convolution op, or empty."""
         attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
         names, values, constants = snippets.scalars(zero_points(self), accumulator.element)

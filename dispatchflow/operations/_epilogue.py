@@ -217,8 +217,8 @@ class Summed(Operation):
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
         """Return a bound on the errors of the results for the inputs that a recipe makes.
 
-        The bound is that of `error`, with one exception. For a gelu and a recipe other than `random`, the bound covers
-        only the error of the gelu, because the sums of these inputs are exact (docs/verification.md)."""
+        It is the bound of `error`, with one exception: for a gelu and a recipe with exact sums (all but `random`), it
+        covers only the error of the gelu."""
         if recipe == "random" or self._function != "gelu":
             return self.error(operands)
         joined = self._joined(self._plain.reference(operands[:-1]), self._spread(operands[-1]))

@@ -1,8 +1,7 @@
 """Choose inputs of the recipe `exact`, for which the accumulator represents all partial sums exactly.
 
-A recipe is a way to make inputs for verification; docs/verification.md describes this one. An operation has one or more
-sets of exact inputs: `exact`, `exact2`, … The sets differ in their nonzero numbers and in the positions of their zeros,
-if any."""
+A recipe is a way to make inputs for verification (docs/verification.md). An operation has one or more sets of exact
+inputs, `exact`, `exact2`, …, with different numbers or with zeros at different positions."""
 
 from __future__ import annotations
 
@@ -71,10 +70,10 @@ class Operation(Protocol):
 class ExactRange(NamedTuple):
     """The limits within which sums of the recipe `exact` are exact in the accumulator's type.
 
-    A term of a sum is a product of `Operation.factors` numbers from -r to r, and at most `safe` terms are not 0. A
-    sum may also have addends such as a bias (`Operation.addends` is their number), from -r + shift to r + shift. The
-    limits satisfy safe · r**factors + addends · (r + shift) ≤ 2**digits, where `digits` is the accumulator's number
-    of binary digits, 24 for f32. Integer factors may exceed r (`_range.one_sided`): their sums may wrap."""
+    A sum has up to `safe` nonzero products of `Operation.factors` numbers, and `Operation.addends` other terms, such
+    as a bias. The limits satisfy safe · r**factors + addends · (r + shift) ≤ 2**digits, where `digits` is the
+    accumulator's number of binary digits. Integers may exceed the limits (see `_range.one_sided`): a sum that wraps
+    is the same in any order."""
 
     r: int
     """The largest magnitude: values are in -r … r, without 0."""
@@ -121,9 +120,9 @@ def _fits(operation: Operation, sum: float) -> bool:
 
 
 class Thinning(NamedTuple):
-    """The positions of zeros, and the signs of terms and sums, in one set of inputs of the recipe `exact`.
+    """The positions of zeros in one set of inputs of the recipe `exact`, and the signs of its sums.
 
-    Terms that are 0 keep a sum so small that the accumulator represents it exactly."""
+    With zeros, a sum has few nonzero terms, and is so small that the accumulator represents it exactly."""
 
     axes: tuple[tuple[int, ...], ...]
     """The axes of each operand along which it has zeros: (1,) if each row has some, () if none.
@@ -154,10 +153,10 @@ class Thinning(NamedTuple):
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
-    """Return a description (`Thinning`) of each set of inputs of the recipe `exact`.
+    """Return one `Thinning` for each set of inputs that the recipe `exact` makes.
 
-    A description gives the positions of zeros, and the signs of the terms and of the sums. Zeros leave fewer terms in
-    a sum, so that no rounding is needed. The result is empty if zeros cannot achieve this."""
+    A `Thinning` says where the operands of a set have zeros, so that all sums are exact, and which signs the sums
+    have. The result is empty if zeros cannot make the sums exact."""
     sets, types = _unclipped(operation), operation.types
     # The random products of unsigned and signed integers have one sign in most columns.
     mixed = any(element.is_unsigned for element in types.operands)
@@ -168,9 +167,9 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
-    """Return a `Thinning` for each set of exact inputs, except the set that shows a missing relu.
+    """Return a `Thinning` for each set of exact inputs, before `thinnings` adds the clipped set.
 
-    A `Thinning` describes zeros and signs. `thinnings` adds the set for a missing relu (see `Thinning.clipped`)."""
+    In the clipped set, a bias reverses the signs of most sums, to show a missing relu (see `Thinning.clipped`)."""
     # If all terms may be nonzero, there is one set. There are two if clipping or rounding of the results may hide an
     # error in one set. Otherwise there are as many sets as are needed for each element of each operand to contribute to
     # a result in at least one set, but at most `_SETS`.
@@ -200,9 +199,9 @@ def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
-    """Return how many results depend on one element of an operand.
+    """Return how many terms of all sums contain one element of an operand, on average.
 
-    If the operands differ, the smallest number is returned."""
+    For A of A·B, the number is n. If the operands have different numbers, the smallest is returned."""
     products = operation.result().size * operation.terms
     return min((products // operand.type.size for operand in operands if operand.type.size), default=1)
 
@@ -214,8 +213,8 @@ def _factor(operand: Operand) -> bool:
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
     """Choose `Thinning.share`, the number of nonzero elements in a line, such as a row of a matrix.
 
-    With this number, each sum has at most `safe` nonzero terms. It is never 2, 4, 6 or 8, because so few values 1 and
-    -1 often add up to 0. It is 0 if no operand has axes along which elements may be 0 (`axes`)."""
+    With this number, each sum has at most `safe` nonzero terms. The number is 0 if `axes` names no axes, or if one
+    nonzero element in each line is already too many."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

@@ -99,17 +99,13 @@ def library_call(library: Library, kind: str, x: str) -> str:
 def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
     """Return arguments for the function `kind`; their exponents are spread over a wide range.
 
-    The binary exponents reach from -9 (f16), -30 (f32) or -60 (f64) to the largest one of the type. Some arguments are
-    special: 0, a subnormal number, infinity, or a point at which implementations change their formula. `raw` has random
-    64-bit integers, and `signs` has the sign of each argument."""
+    Some arguments are special, such as 0 and infinity. `raw` has random 64-bit integers, and `signs` has the
+    arguments' signs (1 or -1), both in the shape of the result."""
     # Some arguments are points at which implementations change their formula or range: 0, subnormal numbers, multiples
     # of ln(2) / 2, infinities. For silu and gelu there is no -infinity, because their formulas give NaN for it.
     #
     # Let x be the smallest number for which exp(x) overflows. For `exp`, most arguments are at most 4·x; every eighth
     # one is larger. For all functions, an argument whose magnitude is within 2 % of x is replaced by 1 or -1.
-    #
-    # `raw` has random 64-bit integers and `signs` has the arguments' signs (1 or -1), both in the shape of the returned
-    # array.
     import numpy as np
 
     from dispatchflow.operations._random import below
@@ -136,10 +132,8 @@ def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
 def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
     """Return a bound on the absolute error of a kernel that computes the function `kind` of x.
 
-    y is the exact result. The bound is (ULPS + 3) · u · |y|, where u is the type's unit roundoff (2**-24 for f32).
-    The constant `ULPS` covers the error of an exponential, and 3 covers the errors of three more operations. Where
-    exp(-x) may overflow, a kernel may return 0 for a sigmoid or silu, so the bound is |y| there. For gelu, see
-    `gelu_error`."""
+    y is the exact result. The bound is (ULPS + 3) · u · |y|, where u is the type's unit roundoff. `ULPS` covers the
+    error of an exponential, and 3 the errors of three more operations. For gelu, see `gelu_error`."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS
@@ -148,6 +142,7 @@ def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
         return gelu_error(x, np.zeros_like(x), element.unit)
     bound: Array = (ULPS + 3) * element.unit * abs(y)
     if kind in ("sigmoid", "silu"):
+        # Where exp(-x) may overflow, a kernel may return 0.
         bound = np.where(x < -math.log(2) * (_EXPONENTS[element.bits][0] + 0.9), abs(y), bound)
     return bound
 

@@ -1,7 +1,7 @@
 """Make the rows of the inputs that `norm.Norm.made` returns.
 
-A recipe is a way to make inputs that show certain errors; comments in `norm.Norm.made` describe the recipes of `norm`.
-In this file, `raw` is an array [m, n] with a random 64-bit integer for each element of the operand."""
+Comments in `norm.Norm.made` describe the recipes (ways to make inputs) of `norm`. The array `raw`, [m, n], has a
+random 64-bit integer for each element of the operand."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ fewer than 128 elements is a single block."""
 def balanced(raw: Array, recipe: str, layer: bool, types: Signature) -> Array:
     """Return rows of 1 and -1 for the recipes `counted` and `mixed`; some elements have larger magnitudes.
 
-    A row adds up to 0, or to -1 if its number of elements is odd and `layer` is false (RMS normalization). In the
-    recipe `mixed`, the last block of a row (see `_BLOCK`) has the row's sum, and each other block adds up to 0. Rows
-    of a single element differ: the element is 2 if `layer` is true, and otherwise a negative random number."""
+    A row of n elements adds up to 0, or to -1 if n is odd and `layer` is false (RMS normalization). In `mixed`, each
+    block (see `_BLOCK`) but the last adds up to 0. A row of one element differs: it is 2 if `layer` is true, and
+    otherwise a negative random number."""
     # In `mixed`, the running mean is therefore near 0, and a kernel that updates a mean for each element adds squares
     # that are nearly exact. With other running means, the squares would have few values, whose roundings add up. In
     # `counted`, parts of a row have different means: a kernel must not merge their variances as if the means were
@@ -49,9 +49,9 @@ def balanced(raw: Array, recipe: str, layer: bool, types: Signature) -> Array:
 def _blocks(raw: Array, recipe: str, layer: bool, larger: Array | None = None) -> Array:
     """Return blocks of one size that consist of 1 and -1; some elements have larger magnitudes.
 
-    `raw` is an array [rows, blocks, size] of random integers. A block of even size adds up to 0, and a block of odd
-    size to -1: [-1, 1, -1]. If `layer` is true, an odd block has a 2, and the sum is 0: [-1, 2, -1]; size 1 gives
-    [2]. `larger` has two factors for each row. In each block, each factor multiplies one 1 and one -1."""
+    `raw` is an array [rows, blocks, size]. A block adds up to 0, or to -1 if its size is odd and `layer` is false. If
+    `layer` is true, a block of odd size contains one 2, as in [-1, 2, -1], but a block of size 1 is [2]. `larger` has
+    two factors for each row; each multiplies one 1 and one -1 of each block."""
     size = raw.shape[2]
     order, negative = raw.argsort(axis=2), size // 2 + size % 2
     rank = np.empty_like(order)
@@ -71,8 +71,7 @@ def _blocks(raw: Array, recipe: str, layer: bool, larger: Array | None = None) -
 def shifted(raw: Array, types: Signature) -> Array:
     """Return rows of ones in which two elements are replaced by 1 + d and 1 - d.
 
-    d is a power of two that depends on n, the number of columns, and on the types. Such a row has the variance 2 · d² /
-    n. Every fourth row is left unchanged: it has only ones."""
+    d is a power of two that depends on n, the number of columns, and on the types. Every fourth row has only ones."""
     m, n = raw.shape
     digits = (types.accumulator.digits + 6 - n.bit_length()) // 2
     x = np.ones((m, n))
@@ -102,10 +101,9 @@ def few_terms(few: Array, raw: Array, terms: int, layer: bool, types: Signature)
 
 
 def _late(raw: Array) -> Array:
-    """Return the indices of the last columns, in a random order for each row.
+    """Return the indices of the last `_end(n)` columns, in a random order for each row.
 
-    There are `_end(n)` of them, where n is the number of columns of `raw`. Callers place the elements that are
-    farthest from a row's mean in these columns. The order is that of the random numbers in `raw`."""
+    n is the number of columns of `raw`, whose random numbers decide the order."""
     n = raw.shape[1]
     columns: Array = n - _end(n) + raw[:, -_end(n) :].argsort(axis=1)
     return columns
@@ -114,6 +112,6 @@ def _late(raw: Array) -> Array:
 def _end(n: int) -> int:
     """Return how many columns at the end of a row of n columns may contain outliers.
 
-    Outliers are elements far from the mean. In each column after an outlier, a correct kernel that updates a running
-    mean rounds its sum of squares, and many roundings add up. At the end of a row, few columns follow an outlier."""
+    Outliers are elements far from the mean. After an outlier, a correct kernel that updates a sum of squares at each
+    column adds up many rounding errors. Few columns may therefore follow."""
     return min(max(n // 256, 16), n)

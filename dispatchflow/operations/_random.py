@@ -21,9 +21,10 @@ def dtype_of(element: ElementType) -> np.dtype:
 def stream(index: int, recipe: int, count: int) -> Array:
     """Return the first `count` random 64-bit integers of a stream.
 
-    Each operand (`index`) has a stream of its own for each way to make inputs (`recipe`). `recipe` is 0 for `exact`, 1
-    for `random`, 2 for `wide`, 3 for an operation's own recipes, 4 for `verification.power`, 5 for `largest`, and 6 or
-    more for `exact2`, `exact3`, …"""
+    `index` is the number of the operand, and `recipe` that of the recipe, which is a way to make inputs: 0 for
+    `exact`, 1 for `random`, 2 for `wide`, 3 for most recipes that an operation defines itself, 5 for `largest`, and 6
+    or more for `exact2`, `exact3`, …"""
+    # The value 4 is no recipe: `verification.power` chooses with it where it plants errors in operands.
     raw: Array = np.random.Philox(key=np.array([SEED + recipe, index], dtype=np.uint64)).random_raw(count)
     return raw
 

@@ -1,14 +1,9 @@
 """Choose inputs near the ends of their types' ranges for the verification (docs/verification.md).
 
-Some wrong kernels give right results for small numbers; for example, they read bf16 as f16, or add in too few bits.
-Larger numbers show these errors.
+Some wrong kernels, such as one that reads bf16 as f16, give right results for small numbers.
 
-An operand is divided into lines: two elements are in the same line if they have the same index on each of the axes
-`Operand.lines`. In a product A·B, each row of A and each column of B is a line.
-
-In the recipe `exact`, each line of a floating-point operand is multiplied by a power of two, which does not change the
-digits of partial sums. Integers have magnitudes in the upper half of their type's range, and the integers of a line
-usually have the same sign."""
+An operand is divided into lines: the elements of a line have the same index on each of the axes `Operand.lines`. In a
+product A·B, each row of A and each column of B is a line."""
 
 from __future__ import annotations
 
@@ -57,14 +52,13 @@ def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
 
 
 def spans(operation: Operation) -> list[Span]:
-    """Return, for each operand, the range of the powers of two that scale it in the recipe `exact`.
+    """Return the smallest and largest exponent of the powers of two by which `exact` scales each operand.
 
-    The recipe multiplies each line of an operand, such as a row of A in A·B, by a power of two. The range has the
-    smallest and the largest exponent of these powers. (0, 0) means that the operand is not scaled."""
-    # Each line is multiplied by a power of two in this range; (0, 0) means that the operand is not scaled. All terms of
-    # a result come from one line of each operand, so the result is multiplied by these lines' powers. The ranges are so
-    # small that the result is normal and finite in the accumulator and in its own type. No operand is scaled if the
-    # operation adds another operand to a sum, or clips the sum (as a relu does).
+    The recipe `exact` multiplies each line of an operand, such as a row of A in A·B, by a power of two. For an
+    operand that is not scaled, both exponents are 0."""
+    # All terms of a result come from one line of each operand, so the result is multiplied by these lines' powers.
+    # The ranges are so small that the result is normal and finite in the accumulator and in its own type. No operand
+    # is scaled if the operation adds another operand to a sum, or clips the sum (as a relu does).
     operands, types, numbers = operation.operands(), operation.types, exact_range(operation)
     found, scaled = [(0, 0)] * len(operands), [i for i, operand in enumerate(operands) if operand.lines]
     if operation.addends or operation.clips or not types.accumulator.is_float:
@@ -83,9 +77,8 @@ def spans(operation: Operation) -> list[Span]:
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
     """Return the number of the line in which each element of an array is. Lines are numbered from 0.
 
-    The result broadcasts to `shape`, the shape of the array. Two elements are in the same line if they have the same
-    index on each of the axes `lines`. For example, if `shape` is (3, 4) and `lines` is (0,), each row is a line, and
-    the result is [[0], [1], [2]]."""
+    The result broadcasts to `shape`. The elements of a line have the same index on each of the axes `lines`: for the
+    shape (3, 4) and the axes (0,), the result is [[0], [1], [2]]."""
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     return np.arange(prod(sizes)).reshape(sizes)
 
@@ -93,9 +86,8 @@ def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
 def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
     """Return a power of two for each line, in an array that broadcasts to `shape`.
 
-    Two elements are in the same line if they have the same index on each of the axes `lines`: with the axes (0,), each
-    row of a matrix is a line. `span` has the smallest and the largest exponent. The first line has the largest power.
-    """
+    The elements of a line have the same index on each of the axes `lines`. `span` has the smallest and the largest
+    exponent. The first line has the largest power."""
     count = span[1] - span[0] + 1
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     cycle = 2.0 ** (span[1] - np.arange(count) * (int(0.618 * count) | 1) % count)
@@ -103,11 +95,10 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return an array for the argument `line` of `codes`: a power of two for each line of an operand.
+    """Return a power of two for each line of an operand, as an array that broadcasts to its shape.
 
-    Two elements are in the same line if they have the same index on each of the axes `lines`: with the axes (0,),
-    each row of a matrix is a line. If the range of the operand's type is large enough, the power p of a line is so
-    small that the type can represent all `count` powers p, 2p, 4p, …"""
+    The elements of a line have the same index on each of the axes `lines`. If p is the power of a line, the operand's
+    type represents p, 2p, 4p, … (`count` numbers), unless it has fewer powers of two."""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
 
@@ -115,9 +106,8 @@ def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
 def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
     """Return numbers of a narrow type, with random signs, significands and exponents.
 
-    All significands of the type occur. `line` has a power of two for each number. The exponent of a number is the
-    exponent of this power plus a random integer from 0 to `count` - 1. Numbers above the type's range become its
-    largest number."""
+    `line` has a power of two for each number. A number's exponent is that of its power plus a random integer from 0
+    to `count` - 1. Numbers above the type's range become its largest number."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     significand = 1 + below(raw, 2 ** (element.digits - 1)) * element.unit * 2
     size = line * significand * (2.0 ** np.arange(count))[below(raw << np.uint64(32), count)]
@@ -171,8 +161,8 @@ def _has_negative_zero_point(operand: Operand, operation: Operation) -> bool:
 def largest(operation: Operation) -> list[Array]:
     """Return the inputs of the recipe `largest`, which shows sums that are computed in too few bits.
 
-    All elements of a factor are near one end of its type's range. The elements of operands that are not factors are 0.
-    """
+    Each element of a factor, such as A or B in A·B, is at one end of its type's range, or 1 away from it. All
+    elements of other operands, such as a bias, are 0."""
     # Sums in too few bits are right if most terms are much smaller than the largest possible one, as in the other
     # recipes. Integers of 8 bits have two values, so that sums are odd, too: f32 represents large sums that are
     # multiples of a power of two. Sums of smaller integers are far below 2**24, and are as large as possible. A
@@ -190,15 +180,11 @@ def largest(operation: Operation) -> list[Array]:
 
 
 def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bool | None) -> Array:
-    """Return the integers `values`, moved near the ends of the accumulator's range.
+    """Return integers that are added to sums, moved near the ends of the accumulator's range.
 
-    `values` are the small integers of an operand that is added to sums, such as a bias. They are returned unchanged
-    if the operand does not have the accumulator's type. Without a relu, all integers are moved, to either end. With a
-    relu, only some are moved, and only to the upper end. `clipped` selects them:
-
-    - None (the operation has one set of exact inputs): every third integer.
-    - False (the first of two sets): no integer.
-    - True (the second set, see `Thinning.clipped`): all integers of the last operand; positive sums then wrap."""
+    `values` are small integers, such as those of a bias. They are returned unchanged if they do not have the
+    accumulator's type. `clipped` matters only before a relu: it is `Thinning.clipped` of this set of exact inputs, or
+    None if the operation has only one set."""
     # The operand is added to sums. Some of these additions then wrap, and a kernel whose additions saturate gives
     # another result. The first integer is near the end that has the sign of the first sum (see `one_sided`); each other
     # integer is near the end that has its own sign. An operand whose type is not the accumulator's is not changed.
@@ -221,8 +207,8 @@ def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bo
 def surplus(operand: Operand, operation: Operation) -> int:
     """Return by how many bits the random integers of a bias must be shifted right.
 
-    The bias is added to sums before a relu. If it were much larger than the sums, it would decide the sign of all
-    results in a column. The result is 0 if the bias is floating-point, or if sums may wrap."""
+    The bias is added to sums before a relu. Without the shift, it might decide the signs of all sums. The result is 0
+    if the bias is floating-point, or if sums may wrap."""
     digits, more = sum(element.digits for element in operation.signature.operands[:2]), log2(max(operation.terms, 1))
     room = operand.type.element.digits
     wraps = operand.type.element.is_float or digits + more >= room
@@ -230,10 +216,9 @@ def surplus(operand: Operand, operation: Operation) -> int:
 
 
 def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:
-    """Return the negative numbers `values`, with lines 0, 3, 6, … moved near the type's lowest number.
+    """Return the negative numbers `values`, with every third line moved near the type's lowest number.
 
-    A line is all elements that have the same index on each of the axes `lines`. With the axes (0,), each row of a
-    matrix is a line."""
+    The numbers of a line have the same index on each of the axes `lines`. The first line is moved."""
     # The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest
     # number, and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest
     # number of a moved line is then lower than nearly any number with which a wrong kernel may begin a maximum. `unit`
@@ -253,11 +238,10 @@ def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Arr
 def scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
     """Return powers of two, the scales of one factor of a `scaled_matmul`, as an array [lines, blocks].
 
-    A line is a row or column of the factor. A block is the successive elements of a line that share a scale. `index`
-    is the number of the operand that consists of these scales. `scaled` is the type of the first factor. The scales
-    differ from block to block. Where one factor has larger scales, the other has smaller ones: for each result, their
-    product is the same in all blocks, so that the sum is exact. This product is between 2**-72 and 2**72."""
-    # The sum of a block's products times one of the two scales is in the range of f32, too.
+    A line is a row or column of the factor; the elements of a block share a scale. `index` is the number of the
+    operand that consists of these scales. `scaled` is the type of the first factor."""
+    # Where the scales of A are larger, those of B are smaller. All terms of a result have the same product of two
+    # scales, from 2**-72 to 2**72, so that their sum is exact. A block's sum times one scale is in f32's range, too.
     least, most = exponents(scaled.element, subnormal=True)
     largest = 2 * (most + 1) + ceil(log2(scaled.shape[-1]))
     reach = min(110, 127 - largest, 126 + 2 * least) - 36

@@ -17,20 +17,18 @@ several orders; see docs/verification.md, "What sums need"."""
 def growth(terms: int) -> float:
     """Return a bound on |error| / (u · Σ|terms|) for a sum of `terms` positive and negative terms.
 
-    u is 2**-d, where d is the number of binary digits of the accumulator. This quotient is never larger than the
-    number of terms (Higham, Accuracy and Stability of Numerical Algorithms, 3.13). For random signs, the quotient
-    does not grow with the number of terms. Partial sums are then about √terms, and each addition has an error of
-    about u · √terms. These errors have random signs too, and add up to about √terms · u · √terms = u · terms.
-    Σ|terms| is also about `terms`. The bound is therefore at most `_GROWTH`."""
+    u is 2**-d for an accumulator with d binary digits. To first order in u, the quotient is at most the number of
+    terms (Higham, Accuracy and Stability of Numerical Algorithms, 3.13). With random signs, it does not grow with
+    this number, and the result is at most `_GROWTH` (docs/verification.md, "What sums need")."""
     return min(float(terms), _GROWTH)
 
 
 def drift(terms: int, element: ElementType) -> float:
     """Return a bound on the relative error of a sum of positive terms, added in any order.
 
-    The bound is proportional to the number of terms (Jeannerod & Rump 2013). A bound proportional to the square root
-    of this number would be too small, because rounding errors need not cancel. For example, 4096 ones that are added
-    one after another in f16 give 2048, because 2048 + 1 rounds to 2048."""
+    The bound is proportional to the number of terms (Jeannerod & Rump 2013)."""
+    # A bound proportional to √terms would be too small, because roundings need not cancel: 4096 ones that are added
+    # one after another in f16 give 2048, because 2048 + 1 rounds to 2048.
     return terms * element.unit
 
 

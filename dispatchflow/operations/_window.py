@@ -13,8 +13,8 @@ from dispatchflow.operations.api import Array, Operation, Option, TensorType
 def lines_seen(size: int, window: int, steps: int, stride: int, dilation: int, padding: int) -> int:
     """Return how many rows of an image are read by a window that moves over the image.
 
-    The image has `size` rows, and the window has `window` rows and is placed at `steps` positions. Rows of the padding
-    do not count. If the arguments are widths instead of heights, the result is the number of columns."""
+    The image has `size` rows, not counting the padding. The window has `window` rows and is placed at `steps`
+    positions. If the arguments are widths, the result is the number of columns."""
     seen: set[int] = set()
     for i in range(window):
         first = i * dilation - padding
@@ -25,9 +25,8 @@ def lines_seen(size: int, window: int, steps: int, stride: int, dilation: int, p
 class Window(Operation):
     """The base class of operations that move a window over images.
 
-    There are `n` images of `h` by `w` pixels with `c` channels; the window has `kh` by `kw` elements. Stride, dilation
-    and padding are the same in both directions. The first four letters of the layout are the dims of the image, in
-    memory order."""
+    There are `n` images of `h` by `w` pixels with `c` channels; the window has `kh` by `kw` elements. The first four
+    letters of the layout are the dims of the image, in memory order."""
 
     options: ClassVar[Mapping[str, Option]] = {
         "stride": Option(range(1, 17), "step of a window, in both directions"),
@@ -89,8 +88,8 @@ class Window(Operation):
     def padded(self, image: TensorType, literal: str) -> tuple[str, str, TensorType]:
         """Return MLIR ops that pad the image `%arg0`, and the name and type of the padded image.
 
-        `image` is the type of `%arg0`, and `literal` is the value of the padding. If the option `padding` is 0, there
-        are no ops, and the name and type are those of `%arg0`."""
+        `image` is the type of `%arg0`, and `literal` is the value of the padding. If the option `padding` is 0, the
+        result is `%arg0` itself, without ops."""
         if not (padding := self.option("padding")):
             return "", "arg0", image
         amounts = [padding if letter in "hw" else 0 for letter in self.layout[:4]]
@@ -109,9 +108,8 @@ class Window(Operation):
     def windows(self, image: Array, border: Any) -> Iterator[tuple[int, int, Array]]:
         """Yield (i, j, pixels) for each element of the window, where i is its row and j its column.
 
-        `pixels` is an array [n, oh, ow, c], where oh and ow are the height and width of the result. It has one pixel
-        for each position of the window: the pixel of the image that lies under the element (i, j). Pixels outside of
-        the image have the value `border`."""
+        `pixels` is an array [n, oh, ow, c]. For each position (oh, ow) of the window, it has the image's pixel under
+        the element (i, j). Pixels outside of the image have the value `border`."""
         import numpy as np
 
         image = np.moveaxis(image, [self.layout.index(letter) for letter in "nhwc"], range(4))
@@ -133,9 +131,9 @@ class Window(Operation):
     def library_seen(self, image: str, border: str) -> str:
         """Return a numpy expression for an array of all windows of an image.
 
-        `image` is the expression for the image, and `border` is the value of the padding. For an image in the order
-        `nhwc`, the array is [n, oh, ow, c, kh, kw]; for `nchw`, it is [n, c, oh, ow, kh, kw]. Here (oh, ow) is the
-        position of the window, and (kh, kw) is the element within the window."""
+        `image` is the expression for the image, and `border` is the value of the padding. The array is
+        [n, oh, ow, c, kh, kw] for an image in the order `nhwc`, and [n, c, oh, ow, kh, kw] for `nchw`. Here (oh, ow)
+        is the position of the window."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         if padding:
             sides = ", ".join(f"({padding}, {padding})" if letter in "hw" else "(0, 0)" for letter in self.layout[:4])

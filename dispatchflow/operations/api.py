@@ -95,9 +95,7 @@ class Operation(Workload):
     options: ClassVar[Mapping[str, Option]] = {}
     """A dict from names (keys in specs, command-line variables and columns of results) to options."""
     by_dims: ClassVar[bool] = True
-    """Whether this operation is preferred to others with the same dims, if a sweep names no operation.
-
-    For example, the dims m, n and k mean `matmul`. If several operations are left, the sweep must name one."""
+    """Whether this operation is preferred to others with the same dims, if a sweep names no operation."""
     library_options: ClassVar[tuple[str, ...]] = ()
     """The options that `library_call` supports; all other options must have their defaults."""
 
@@ -216,13 +214,16 @@ class Operation(Workload):
 
     @property
     def has_wide(self) -> bool:
-        """Whether `wide` is a recipe. Its inputs detect a kernel that reads operands in a narrower type."""
+        """Whether the operation is also verified with inputs of the recipe `wide`.
+
+        A kernel that reads operands in a narrower type has wrong results for these inputs."""
         return self.multiplies and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return a recipe's inputs if the operation itself makes them; None if `verification.inputs` does.
+        """Return the inputs for a recipe, such as `counted`; None if `verification.inputs` makes these inputs.
 
-        The arrays are float64, but all their numbers can be represented in the types of the operands."""
+        Override this if the operation has recipes of its own. The inputs are float64 arrays, one for each operand,
+        with numbers that the operand's type can represent."""
         return None
 
     def compares_bits(self, recipe: str) -> bool:
@@ -231,14 +232,15 @@ class Operation(Workload):
 
     @property
     def bitwise(self) -> bool:
-        """Whether only one bit pattern is right even for random inputs, as for integers or a transposition."""
+        """Whether only one result is right for each input, bit by bit, as for integers or a transposition."""
         return not self.types.result.is_float
 
     def magnitude(self, operands: Sequence[Array]) -> Array:
-        """Return Σ|terms| for each element of the result. Bounds on errors are multiples of this sum.
+        """Return Σ|terms| for each element of the result, as float64.
 
-        The default is right for a sum of products of operands, without subtractions (Higham, Accuracy and Stability of
-        Numerical Algorithms, 3.13). The array is float64."""
+        Bounds on errors are multiples of this sum. The default is the reference's result for the absolute values of
+        the operands (Higham, Accuracy and Stability of Numerical Algorithms, 3.13). An operation that subtracts must
+        override this method or `error`."""
         return abs(self.reference([abs(operand) for operand in operands]))
 
     def error(self, operands: Sequence[Array]) -> Array:
@@ -274,9 +276,7 @@ class Operation(Workload):
 
     @property
     def dispatches(self) -> int | None:
-        """The number of different dispatches that the compiler must make; None if any number is right.
-
-        With another number the case fails, because other dispatches than the required ones would be measured."""
+        """The number of different dispatches that the compiler must make; None if any number is right."""
         return None
 
     @property

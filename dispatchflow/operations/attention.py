@@ -129,9 +129,8 @@ class Attention(Operation):
     def _seen(self) -> tuple[str, TensorType, str]:
         """Return the name and the type of the causal mask, and the MLIR ops that compute the mask.
 
-        Without a mask operand, the causal mask is true for the keys that a query sees, and false for the other keys.
-        With a mask operand, the causal mask has the operand's numbers for the keys that a query sees, and minus
-        infinity for the other keys."""
+        For the keys that a query sees, the mask is true, or has the numbers of the mask operand if there is one. For
+        other keys it is false, or minus infinity."""
         _, m, _, _, k2 = self.sizes
         # The op's region could compare indices instead. But on llvm-cpu it gets the indices within a tile, and results
         # are wrong without an error message (IREE 3.12, 3.13).
@@ -177,12 +176,11 @@ class Attention(Operation):
         """Return the error bound Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
 
         The sum is over the keys of a query: v is the value of a key, and the weight of a key is the softmax of its
-        score. ρ is the relative error of the key's exponential. The mean of ρ over all keys uses the same weights. δ is
-        the relative error of 1 / Σ exponentials. u is the unit roundoff of the accumulator, and w is that of the
-        operands' type. `growth` is the function `_sums.growth` for a sum over all keys."""
+        score. A comment in the function explains the other symbols."""
         # The unit roundoff of the accumulator is u. The unit roundoff of the operands' type is w; scaled queries and
         # weights may be rounded to this type. The relative error of an exponential is ρ, and that of 1 / Σ exponentials
-        # is δ. The mean of ρ uses the weights of the keys.
+        # is δ. The mean of ρ uses the weights of the keys. A sum of n terms has the error growth · u · Σ|terms|, with
+        # growth = `_sums.growth(n)`.
         #
         # The error of a score is ((growth + 2) · u + 2 · w) · Σ|terms|. This error plus (2·below + 2·ULPS) · u is ρ, as
         # in softmax, where `below` is (largest score - score). ULPS counts twice because partial results are rescaled.

@@ -52,8 +52,7 @@ class Chain(Operation):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of the recipe `wide`; None for other recipes.
 
-        With these inputs, a kernel that rounds an operand to a narrower type gives wrong results. Each result is a
-        sum of few products a · b · c, with one number from each operand."""
+        With these inputs, a kernel that rounds an operand to a narrower type gives wrong results."""
         # The recipe detects operands that are read with too few digits (docs/verification.md). Each column of the
         # second factor has one nonzero number, and each column of the third factor has four. In each product a · b · c,
         # one number uses its full significand, and the other two are 1 or -1. This number is a for the first index
@@ -85,10 +84,8 @@ class Chain(Operation):
     def _to_round(self, second: Array, third: Array) -> None:
         """Change the second and third factors in place, so that the first product needs rounding.
 
-        Four of eight columns of the second factor change, in pairs. In the two columns of a pair, the first product
-        has x + d and y - d. The third factor multiplies both by the same number c, so that d cancels in the exact
-        result: c · (x + d) + c · (y - d) = c · (x + y). The result's type represents x and y, but not x + d and
-        y - d. Rounding to nearest gives x and y, and the final result is right. Truncation gives a wrong result."""
+        A kernel that rounds the first product to nearest still gets the right result. A kernel that truncates it gets
+        some results wrong."""
         # The last four of eight columns are changed, in pairs. Each changed column gets a second nonzero number. The
         # first product then has x + d in the first column of a pair, and y - d in the second column. The narrower type
         # represents x and y, which in most columns have all its digits; d is less than half of a unit in their last
@@ -158,8 +155,8 @@ class Chain(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return a bound on the error of each result.
 
-        For E = D · C with D = A · B, it is (bound on the errors of D) · |C|, plus a bound on the errors of the sums
-        D · C. Errors of D come from the sums A · B, and from rounding D to its type, which is that of E."""
+        For E = D · C with D = A · B, the bound has two parts: (bound on the errors of D) · |C|, and a bound on the
+        errors of the sums D · C."""
         a, b, c = operands
         types, (_, _, k, l) = self.types, self.sizes  # noqa: E741
         first, unit = a @ b, types.accumulator.unit

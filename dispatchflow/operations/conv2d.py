@@ -45,9 +45,7 @@ class Conv2d(Convolution):
     ) -> str:
         """Return MLIR ops that define `%sum`, the convolution of an image with the weights.
 
-        With groups, each channel axis is split into two axes: the group, and the channel within the group. For weights
-        in the layout `fchw`, in which each group is contiguous, the convolution is a named op of linalg. For weights in
-        the layout `hwcf`, the convolution is a `linalg.generic`."""
+        With groups, each channel axis is split into two axes: the group, and the channel within the group."""
         if self.groups == 1:
             return Convolution.convolved(self, name, image, weights, accumulator, attribute)
         of_image, of_weights = self.layout.split("_")
@@ -58,6 +56,7 @@ class Conv2d(Convolution):
             "weights", "arg1", weights, w, result
         )
         text += snippets.reshaped("begun", self.init, accumulator, y, channel)
+        # linalg has no named op for groups with weights in the layout `hwcf`.
         if self.layout == "nchw_fchw":
             attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
             text += f"""\

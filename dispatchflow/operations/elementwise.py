@@ -147,9 +147,8 @@ class Elementwise(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return a bound on the error of each result.
 
-        An arithmetic operation rounds once. For any other function, the bound is `_functions.error_of`. The smallest
-        normal number is added to it where the result may be below this number, so that a result that is flushed to 0 is
-        accepted."""
+        An arithmetic operation rounds once. For any other function, the bound is `_functions.error_of`, plus the
+        smallest normal number for results that a kernel may flush to 0."""
         y, element = self.reference(operands), self.signature.accumulator
         if not self._curved:
             return abs(y) * element.unit

@@ -51,8 +51,8 @@ class Norm(Operation):
     def recipes(self) -> tuple[str, ...]:
         """The names of the recipes, which make the inputs for verification (docs/verification.md).
 
-        Rows of fewer than eight elements have no recipe `mixed`. Layer normalization has the recipe `few` only if there
-        are one or two rows. With more rows, every third row of the recipe `shifted` is made like the rows of `few`."""
+        Rows of fewer than eight elements have no recipe `mixed`. Layer normalization of three or more rows has no
+        recipe `few`, because its recipe `shifted` then contains rows like those of `few`."""
         mixed, few = ["mixed"] * (self.sizes[1] >= 8), [] if self._layer and self.sizes[0] > 2 else ["few"]
         return ("counted", *mixed, *(["shifted"] if self._layer else []), *few, "random")
 

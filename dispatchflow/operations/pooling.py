@@ -51,9 +51,10 @@ class Pooling(Window):
         return self.option("kind") == "sum" and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return inputs for verification, for the recipe `exact` with `kind=max` or `wide` with `kind=sum`.
+        """Return the inputs that a recipe makes for verification, if `verification.inputs` does not make them.
 
-        The result is None for `random`, and for `exact` with `kind=sum`: `verification.inputs` makes those."""
+        The recipe is `exact` for `kind=max`, or `wide` for `kind=sum`. The result is None for `random`, and for
+        `exact` with `kind=sum`: `verification.inputs` makes the inputs of these."""
         # `exact`, for `max`: integers in -100 … -1. A kernel that begins a maximum with 0, or pads with 0, gives too
         # large results. In every third channel the numbers are among the 100 lowest numbers of the type; in every
         # second of these channels, all are the lowest number. A maximum that begins with any higher number is then
@@ -129,10 +130,7 @@ class Pooling(Window):
         return Window.library_lacks(self, library)
 
     def library_call(self, library: Library) -> str:
-        """Return a Python expression: a pooling of torch, or numpy's maximum or sum of all windows.
-
-        torch takes images in the order `nchw`. It has no sum pooling, but a mean pooling with a divisor of 1 gives the
-        sum."""
+        """Return a Python expression that computes the pooling with torch or numpy."""
         if library.name == "numpy" and self.option("kind") == "max":
             lowest = "-np.inf" if self.signature.result.is_float else "np.iinfo(x0.dtype).min"
             return f"{self.library_seen('x0', lowest)}.max(axis=(4, 5))"
@@ -143,6 +141,7 @@ class Pooling(Window):
         if self.option("kind") == "max":
             value = f"F.max_pool2d({image}, {window}, {self.library_words})"
         else:
+            # torch has no sum pooling, but a mean pooling with a divisor of 1 gives the sum.
             words = f"stride={self.option('stride')}, padding={self.option('padding')}, divisor_override=1"
             value = f"F.avg_pool2d({image}, {window}, {words})"
         return self.library_turned(value, "nchw", self.layout)

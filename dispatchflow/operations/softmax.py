@@ -35,9 +35,9 @@ class Softmax(Operation):
     def recipes(self) -> tuple[str, ...]:
         """The names of the recipes, which make the inputs for verification (docs/verification.md).
 
-        Rows of fewer than eight elements have no recipe `mixed`. With eight or more rows, the recipe `single` is left
-        out, because `counted` then contains rows like those of `single`. With more than one row, `rising` is left out,
-        because `peaked` then contains rows like those of `rising`."""
+        Rows of fewer than eight elements have no recipe `mixed`. With eight or more rows there is no `single`,
+        because some rows of `counted` are like those of `single`. With two or more rows there is no `rising`, because
+        some rows of `peaked` are like those of `rising`."""
         mixed = ["mixed"] * (self.sizes[1] >= 8)
         single, rising = ["single"] * (self.sizes[0] < 8), ["rising"] * (self.sizes[0] == 1)
         return ("counted", *mixed, *single, "peaked", *rising, "random")
@@ -118,9 +118,10 @@ class Softmax(Operation):
         return [np.where(single, self._low(alone), largest - 256.0 * ~among)]
 
     def _low(self, largest: Array) -> Array:
-        """Return negative numbers near the lower end of the element type's range, in the shape of `largest`.
+        """Return an array of numbers near the lower end of the element type's range.
 
-        Where the mask `largest` is true, the number is higher than where it is false."""
+        The array has the shape of the boolean mask `largest`. For f16, an element is -65408 where the mask is true, and
+        -65504 elsewhere; for f32, -2**126 and -2**127."""
         import numpy as np
 
         # f16: the exponential of the distance overflows. f32: a kernel may compute powers of two, and multiply its
@@ -132,19 +133,19 @@ class Softmax(Operation):
     def _stairs(self) -> tuple[int, float]:
         """Two numbers that define the rows of `_rising`: the number T of stairs in a row, and an exponent p.
 
-        Stairs are the elements at which the row's running maximum rises in small steps, up to 0. The exponential of
-        stair t, from 1 to T, is (t / T)**p. A row of n > 1 elements has at most n / 2 stairs. At each stair, an
-        online softmax must rescale its sum. A kernel that omits this once gets too large a final sum. The error is
-        smallest for stair 2, when the sum has only stair 1: about (1 + p) · (2**p - 1) / T**(1 + p) of the final sum.
-        With the chosen T and p, this error exceeds the error bound, which grows with T (a rounding per stair)."""
+        Stairs are the elements at which the row's running maximum rises. The exponential of stair t, from 1 to T, is
+        (t / T)**p."""
+        # An online softmax rescales its sum at each stair. If it omits this at stair 2, where this matters least, the
+        # relative error is about (1 + p) · (2**p - 1) / T**(1 + p): more than the bound, which grows with T.
         stairs, power = (8, 1.0) if self.signature.accumulator.bits == 16 else (512, 0.2)
         return min(max(self.sizes[1] // 2, 1), stairs), power
 
     @property
     def _nearest(self) -> float:
-        """In rows of `_rising`, all elements but the stairs are below the maximum by at least this number.
+        """The minimum distance of most elements from their row's maximum, 0, in rows that `_rising` makes.
 
-        Stairs are the elements at which the row's running maximum rises to 0 in small steps (see `_stairs`)."""
+        Only the stairs may be closer to the maximum. Stairs are the elements at which the row's running maximum rises
+        to 0 in small steps (see `_stairs`)."""
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:
@@ -217,13 +218,13 @@ class Softmax(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return the error bound y · (ρ + Σ y·ρ + δ + u) for the result y. The sum is over a row.
 
-        ρ = (2·|x - max| + ULPS) · u bounds the relative error of an exponential. The first ρ is that of the dividend;
-        Σ y·ρ is for the exponentials in the divisor. δ (see `inverse_drift`) is for the rounding of the divisor's
-        additions. The last u is for the division; u is the accumulator's unit roundoff."""
+        ρ bounds the relative error of an exponential, and δ (see `inverse_drift`) that of the additions in the
+        divisor. The last term is for the division: u is the accumulator's unit roundoff."""
         from dispatchflow.operations._numeric import ULPS
 
         (x,), y = operands, self.reference(operands)
         element = self.signature.accumulator
+        # ρ is `own`; in it, ULPS stands for the error of the function exp itself, in units of u.
         own = (2 * (x.max(axis=1, keepdims=True) - x) + ULPS) * element.unit
         shared = (y * own).sum(axis=1, keepdims=True) + inverse_drift(self.sizes[1], element) + element.unit
         bound: Array = y * (own + shared)
@@ -232,9 +233,8 @@ class Softmax(Operation):
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
         """Return a bound on the error of each result, for inputs that a recipe makes for verification.
 
-        For `random`, it is that of `error`. For other recipes, it is 2·ULPS·u·y, and more for `peaked` and `rising`:
-        y is the result, u the accumulator's unit roundoff, and ULPS·u bounds the relative error of exp. It is at most
-        y · (largest y of the row) / 4, unless y may be flushed to zero. Losing the largest term changes y by more."""
+        For recipes other than `random`, the bound of a result y is at most y · (largest y of the row) / 4, unless y
+        is so small that it may be flushed to zero."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np
@@ -246,6 +246,7 @@ class Softmax(Operation):
         # `peaked` adds 2·|max|·u, because a kernel may compute powers of two and round x · log2(e). A rising row, whose
         # maximum is 0, has a bound of its own.
         own = 2 * ULPS + 2 * top * (recipe == "peaked")
+        # A kernel that leaves the largest term out of a row's sum has a larger error than y · (largest y) / 4.
         bound: Array = y * np.minimum(own * unit, y.max(axis=1, keepdims=True) / 4)
         if recipe in ("peaked", "rising"):
             rows = top[:, 0] == 0

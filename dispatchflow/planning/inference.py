@@ -42,11 +42,11 @@ _SIZES = re.compile(r"\d+(?:x\d+)*")
 
 
 def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
-    """Return the operation of a sweep that gives dims but no operation's name.
+    """Return the name of the operation that a sweep means if it has dims but does not name an operation.
 
-    `words` is a dict from the sweep's other keys to their values. An operation fits if it has all of `dims`, and
-    every option among these keys, such as `epilogue`. If several fit, those that accept all values are preferred;
-    among these, those without other dims; and among the latter, those whose `by_dims` is true.
+    An operation fits if it has all of `dims`, and all options in `words`, a dict from the sweep's other keys to their
+    values. If several fit, those that accept all values in `words` are preferred; then those without other dims;
+    among these, those whose attribute `Operation.by_dims` is true.
 
     Raises:
         SpecError: no operation fits, or several are left.
@@ -78,15 +78,13 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Infer the operations of a sweep that has the key `shape` but not the key `operation`.
 
-    `written` is the value of `shape`: names of classes of shapes, such as `tiny`, or sizes, such as `64x80`. `words` is
-    a dict from the other keys of the sweep to their values. An operation that has no shapes in any of the classes, or
-    that accepts none of the values of a key, is left out.
-
-    The result is a dict from each operation's name to its own keys and values. The keys are `shape`, and those in
-    `words` that give types, layouts or options. The values that the operation does not accept are left out.
+    `written` is the value of `shape`: classes of shapes, such as `tiny`, or sizes, such as `64x80`. `words` has the
+    other keys of the sweep, with their values. The result is a dict from each operation that fits to a dict with its
+    shapes, and with those types, layouts and options in `words` that it accepts.
 
     Raises:
-        SpecError: a class or value suits no operation, or the sizes fit no operation or several.
+        SpecError: a class is unknown; a class or value suits no operation; or the number of sizes, such as 2 in
+            `64x80`, suits no operation, or suits several.
     """
     narrowing = [f"{word}={value}" for word, value in words.items() if word in _NARROWING]
     named = dict.fromkeys(written.replace(",", " ").split())
@@ -130,8 +128,8 @@ def by_field(word: str, place: Location) -> str:
 def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return, for each operation, the types, layouts and option values in `words` that it accepts.
 
-    The result is, for example, `{"matmul": {"dtype": "f16;f32", "layout": "nt"}}`. An operation is left out if it
-    accepts none of the values of a key.
+    The result is, for example, `{"matmul": {"dtype": "f16;f32", "layout": "nt"}}`. An operation that accepts none of
+    the values of a key is left out.
 
     Raises:
         SpecError: no operation accepts one of the values. `facts` (label → text) are printed with the error.
@@ -157,8 +155,8 @@ def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -
 def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
     """Return the names of those operations in `names` that have all options in `words`.
 
-    Operations that do not accept the values of these options, or of `dtype` or `layout`, are left out too, unless
-    none would remain."""
+    If some of these operations accept all given values of these options, `dtype` and `layout`, only they are
+    returned."""
     options = set(words) & set(OPTIONS)
     written = [(word, value) for word in _NARROWING if word in words for value in sweep_words.values(word, words[word])]
     having = [name for name in names if options <= set(OPERATIONS[name].options)]
@@ -174,9 +172,9 @@ def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str
 
 
 def _preferred(names: list[str]) -> list[str]:
-    """Return the preferred operations among `names`, or all `names` if none is preferred.
+    """Return those `names` of operations whose `by_dims` is true, or all `names` if there are none.
 
-    An operation is preferred to others with the same dims if its `by_dims` is true."""
+    For example, `matmul` and `quantized_matmul` have the same dims; the result for them is `["matmul"]`."""
     return [name for name in names if OPERATIONS[name].by_dims] or names
 
 

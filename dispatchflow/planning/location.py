@@ -43,9 +43,9 @@ class Location:
     def listed(self, word: str, values: Sequence[str]) -> str:
         """Return the key `word` and a list of values as a user writes them in this place.
 
-        For example, this is `inputs = ["4xf32", "5"]` in a spec, and `'inputs=4xf32;5'` on the command line. The quotes
-        keep a shell from ending the command at `;`."""
+        For example, this is `inputs = ["4xf32", "5"]` in a spec, and `'inputs=4xf32;5'` on the command line."""
         if self._on_line(word):
+            # The quotes keep a shell from ending the command at `;`.
             return f"'{word}={';'.join(values)}'"
         return f"{word} = [" + ", ".join(f'"{value}"' for value in values) + "]"
 

@@ -35,17 +35,11 @@ class NoFunction(SpecError):
 
 
 def objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
-    """Return a pair (path, file) for each other file, such as weights, that the user's file refers to.
+    """Return a pair (path, file) for each file to which a user's MLIR or ONNX file refers.
 
-    The user's file is MLIR or ONNX. The path of the other file is returned as the user's file spells it, relative to
-    the folder of the user's file. A file that cannot be read is left out.
-
-    Args:
-        name: the path of the user's file.
-        content: the bytes of the user's file.
-        read: reads the other files.
-        importer: `onnx` for an ONNX file, and None for an MLIR file.
-    """
+    MLIR files refer to object files (machine code), ONNX files to files with weights. `path` is spelt as in the
+    user's file. A file that cannot be read is left out. `name` and `content` are the path and the bytes of the user's
+    file. `importer` is `onnx` for an ONNX file, and None for an MLIR file."""
     found = []
     named = onnx_file.weight_files(content) if importer else module.objects(content.decode(errors="replace"))
     for written in named:
@@ -58,11 +52,11 @@ def objects(name: str, content: bytes, read: Read, importer: str | None) -> tupl
 def entries(wanted: list[str], content: bytes, name: str, place: Location, importer: str | None) -> list[str]:
     """Return the names of the functions of a user's file that become cases.
 
-    These are `wanted`, or all public functions of the file if `wanted` is empty.
+    These are `wanted`, or all public functions if `wanted` is empty.
 
     Raises:
         NoFunction: a wanted function is missing.
-        SpecError: `wanted` is empty, and the file is MLIR bytecode, whose functions cannot be listed.
+        SpecError: `wanted` is empty, and the functions of MLIR bytecode cannot be listed.
     """
     text = "" if importer else content.decode(errors="replace")
     public = [onnx_file.function(content)] if importer else functions(text)

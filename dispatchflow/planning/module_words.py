@@ -50,12 +50,8 @@ _INPUT_FORMS = "4x8xf32, 4x8xf32=random|integers|0..15|0.5|1 2 3, @file.npy, 4x8
 def modules(words: Any, against: Target | None, place: Location, read: Read) -> tuple[Module, ...]:
     """Return one `Module` for each requested function of each file that a sweep names.
 
-    Args:
-        words: an object with the sweep's keys as attributes, such as `words.file`. The types of the values are already
-            checked.
-        against: the target that computes the expected results; None if there is no such target.
-        place: the place where the sweep is written, for error messages.
-        read: reads the files that the sweep names.
+    `words` has the sweep's keys as attributes, such as `words.file`; the types of their values are already checked.
+    `against` is the target that computes the expected results; None if there is no such target.
 
     Raises:
         SpecError: a file cannot be read, an input cannot be parsed, or a function is missing.
@@ -110,13 +106,10 @@ def of_file(
     Args:
         name: the path of the file.
         title: the name that stands for the file in the names of cases.
-        function: the names of the wanted functions. If there are none, all public functions are wanted.
-        given: the inputs, expected results and weights.
-        against: the target that computes the expected results; None if there is no such target.
-        rtol: the relative tolerance; None if the spec gives none.
-        library: the library that computes the expected results; None if there is no such library.
-        place: the place where the sweep is written, for error messages.
-        read: reads the files.
+        function: the wanted functions; None for all public ones.
+        against: the target that computes the expected results, if there is one.
+        rtol: the relative tolerance, if the spec gives one.
+        library: the library that computes the expected results, if there is one.
         problem: the reason why the inputs are unknown; None if they are known.
 
     Raises:
@@ -179,7 +172,7 @@ def _unreadable(name: str, word: str, place: Location, error: Exception) -> Spec
 def weights(written: str, place: Location, read: Read) -> Parameters:
     """Parse one value of the key `parameters`, which names a file with weights.
 
-    The value is `SCOPE=FILE`, or `FILE` if the scope (the name by which the module refers to the weights) is empty.
+    The value is `FILE` or `SCOPE=FILE`. The scope is the name by which the module refers to the weights.
 
     Raises:
         SpecError: the format of the file is not known, or the file cannot be read.
@@ -203,7 +196,7 @@ def weights(written: str, place: Location, read: Read) -> Parameters:
 def _members(written: str, word: str, place: Location, read: Read) -> list[File] | None:
     """Return the arrays that `written`, such as `ref.npz:in*`, selects from a `.npz` file.
 
-    Returns None if `written` does not name a `.npz` file. `word` is the key of the sweep, for error messages."""
+    Returns None if `written` does not name a `.npz` file. Error messages mention the key `word`."""
     if (split := archives.split(written)) is None:
         return None
     path, pattern = split
@@ -220,7 +213,7 @@ def _members(written: str, word: str, place: Location, read: Read) -> list[File]
 
 
 def expected(written: str, place: Location, read: Read) -> list[File | str]:
-    """Return the expected results that are given by one value of a sweep's key `expected`.
+    """Return the expected results that one value of the key `expected` gives.
 
     The value is a number, a file (`y.npy`, `4x8xf32=@y.bin`), or arrays of a `.npz` file (`y.npz:out*`).
 
@@ -240,8 +233,7 @@ def expected(written: str, place: Location, read: Read) -> list[File | str]:
 def inputs(written: str, place: Location, read: Read) -> list[Input]:
     """Return the inputs that one value of the key `inputs` describes.
 
-    A value such as `@data.npz:in*` describes one input for each array that the pattern matches. Every other value
-    describes one input.
+    A pattern for arrays, such as `@data.npz:in*`, describes one input for each array; any other value describes one.
 
     Raises:
         SpecError: the value cannot be parsed, or the file that it names cannot be read.

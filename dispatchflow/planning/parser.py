@@ -56,12 +56,9 @@ _FIELDS: list[tuple[str, Any, Any]] = [
 class Sweep:
     """A sweep of one operation: it requests a case for each combination of its values.
 
-    The sizes of the operation are given either as `dims`, a list of sizes for each dimension, or as `shapes`, each of
-    which has all sizes. If `include` has patterns, only cases whose names match one of them are kept. Cases whose names
-    match a pattern in `exclude` are left out.
-
-    A sweep of users' own MLIR or ONNX files has `modules`. Its `dims`, `shapes`, `signatures`, `layouts` and `options`
-    are empty."""
+    Sizes are given either as `dims`, a list for each dimension, or as `shapes`. `include` and `exclude` select cases
+    by patterns for their names. A sweep of users' own MLIR or ONNX files has `modules` instead of sizes,
+    `signatures`, `layouts` and `options`."""
 
     operation: type[Workload]
     dims: tuple[Axis, ...]
@@ -112,13 +109,8 @@ def parse(
 ) -> list[Sweep]:
     """Parse the sweeps of one spec file.
 
-    Args:
-        text: the content of the file.
-        path: the path of the file, for error messages.
-        overrides: a dict from keys, such as `dtype`, to values that replace those of a sweep. If a sweep cannot have
-            a key (a sweep of MLIR files has no `dtype`), this override does not apply to it.
-        read: reads the files that the spec names.
-        only: the operations whose sweeps get the overrides. If it is empty, all sweeps get them.
+    The values of `overrides` replace those of the sweeps. A key that a sweep cannot have is ignored for this sweep.
+    If `only` has names of operations, only sweeps of these operations get the overrides.
 
     Raises:
         SpecError: the spec is wrong.
@@ -153,10 +145,9 @@ def parse(
 
 
 def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return a list that has `{"operation": name}` for each operation that a sweep names.
+    """Return `{"operation": name}` for each operation that a sweep names, or `[{}]` if it names none.
 
-    If the sweep names none, `file` or `suite` stands for the operation `module`; without these, the list is `[{}]`.
-    The caller creates one sweep for each item of the list, because each operation has its own dims and options."""
+    A sweep without the key `operation` has the operation `module` if it has the key `file` or `suite`."""
     written = table.get("operation", Module.name if {"file", "suite"} & set(table) else None)
     words = sweep_words.listed(written) if isinstance(written, str | list) else []
     return [{"operation": word} for word in dict.fromkeys(map(str, words))] or [{}]
@@ -176,8 +167,8 @@ def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
 def sweep(table: Mapping[str, Any], where: str, read: Read = _NO_FILES, replaced: Collection[str] = ()) -> Sweep:
     """Make a `Sweep` from `table`, which has the keys and values of a sweep.
 
-    `where` is the place where the sweep is written, such as `specs/matmul.toml:3, sweep[0]`. `replaced` has the keys
-    whose values come from the command line.
+    `where` is the place of the sweep, such as `specs/matmul.toml:3, sweep[0]`. `replaced` has the keys whose values
+    come from the command line.
 
     Raises:
         SpecError: a key is unknown, or its value has the wrong type or is out of range.

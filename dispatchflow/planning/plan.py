@@ -40,8 +40,7 @@ class Skip:
 class Plan:
     """The cases that sweeps request, and the impossible combinations that are skipped.
 
-    The field `tags` is a dict from each case to the tags of the sweeps that request it. A case itself has no tags,
-    because sweeps with different tags may request the same case."""
+    The field `tags` is a dict from each case to the tags of all sweeps that request it."""
 
     cases: tuple[Case, ...]
     tags: dict[Case, tuple[str, ...]]
@@ -60,8 +59,7 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
     If `tags` is not empty, only sweeps with a matching tag are used.
 
     Raises:
-        SpecError: a sweep has more than `MAX_CASES` combinations, or two cases with different modules have the same
-            name.
+        SpecError: a sweep has more than `MAX_CASES` combinations, or cases with different modules have the same name.
     """
     found: dict[Case, tuple[str, ...]] = {}
     skips: dict[str, Skip] = {}
@@ -110,9 +108,8 @@ def check_tags(sweeps: Iterable[Sweep], tags: Sequence[str]) -> None:
 def _check_name(case: Case, known: dict[str, Case], place: str) -> None:
     """Raise SpecError if a different case of a user's module already has the name of `case`.
 
-    Two such cases would share their result rows. Equal names are possible, because a name contains neither the inputs
-    of the module nor its directory. `known` is a dict from names to the cases that were checked before; `case` is added
-    to it."""
+    `known` is a dict from names to the cases that were checked before; `case` is added to it."""
+    # Such cases would share their result rows. A name contains neither the module's inputs nor its directory.
     if type(case.operation) is Module and known.setdefault(case.name, case) != case:
         facts = {"spec": place, "name": case.name, "file": case.operation.source.path}
         raise SpecError(
@@ -165,8 +162,8 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
 def _flag_conflict(tuning: Tuning, extra: flags.Flags) -> str | None:
     """Return the reason to skip a case: extra compiler flags would override a flag of its tuning.
 
-    Such a case is skipped because the compiler's output does not always show whether the tuning's flag had an
-    effect. If no flag would be overridden, the result is None."""
+    If no flag would be overridden, the result is None."""
+    # Such a case is skipped: the compiler's output does not always show whether the tuning's flag had an effect.
     flag = flags.shared(tuning.flags, extra) if extra else None
     return flag and f"{flag} is set by {tuning.name}; another one after it would override it"
 

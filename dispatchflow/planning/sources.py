@@ -156,12 +156,10 @@ class Sources:
     def digest(self, path: Path) -> Digest:
         """Return the digest of a file that may be large.
 
-        The observer that the constructor got as `seen` records only the file's stamp (size, times, …). If it
-        recorded the digest, each later run would read the large file to check it.
-
         Raises:
             OSError: the file cannot be read, or it is not a regular file.
         """
+        # The stamp (size, times, …) is recorded: unlike a digest, it can be checked without reading the large file.
         if self._seen:
             self._seen.look("stamp", _from_anywhere(path))
         _check_regular(path)

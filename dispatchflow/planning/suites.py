@@ -55,12 +55,11 @@ def modules(
 ) -> tuple[tuple[Module, ...], tuple[Lacking, ...]]:
     """Return the modules in the folders of a test suite, and the folders from which no case can be made.
 
-    If the flag file of a folder is wrong, the folder's cases fail. The reason is then in the attribute `problem` of
-    each module from this folder.
+    If a folder's flag file is wrong, the attribute `problem` of its modules has the reason, and their cases fail.
 
     Raises:
-        SpecError: no folder matches; no module has a function that the sweep's `function` names; `rtol` or `reference`
-            is wrong; or the sweep has a key, such as `inputs`, that is not allowed together with `suite`.
+        SpecError: no folder matches; no module has a wanted function; `rtol` or `reference` is wrong; or the sweep
+            has a key, such as `inputs`, that is not allowed together with `suite`.
     """
     for word in _BY_FLAGS:
         if getattr(words, word) is not None:
@@ -160,9 +159,10 @@ def _short(error: SpecError) -> str:
 
 
 def _matching(pattern: str, place: Location, read: Read) -> list[str]:
-    """Return the folders that a pattern matches.
+    """Return the folders of a test suite that a pattern matches.
 
-    A path without `*`, `?` or `[` names either the folder of one test, or a folder whose subfolders are tests."""
+    A path without `*`, `?` or `[` names either the folder of one test, or a folder whose subfolders are returned.
+    A folder in the result may have no MLIR file or no flag file."""
     root = "/" if pattern.startswith("/") else ""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]  # `..` stays: it may follow a link
     pattern = root + "/".join(parts) or "."

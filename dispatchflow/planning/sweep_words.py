@@ -88,12 +88,7 @@ def chosen(
 ) -> tuple[T, ...]:
     """Return the values of `known` that `words` name, without duplicates.
 
-    Args:
-        words: names, which must be keys of `known`.
-        known: a dict from names to values.
-        what: the word for such a value in error messages, such as `target`.
-        place: the place in the spec, for error messages.
-        also: further names that the error message lists as known.
+    In error messages, `what` is the word for such a value, such as `target`, and `also` has further known names.
 
     Raises:
         SpecError: one of `words` is not in `known`.

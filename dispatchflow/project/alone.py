@@ -1,7 +1,6 @@
 """Find the time that each site of a program takes when it runs alone.
 
-A site is a place of the program that launches a dispatch. To run a site alone, its dispatch is extracted as a separate
-module, and this module is measured. The time is read from the newest result row of the module."""
+A site is a place of the program that launches a dispatch. It runs alone in a module that has only its dispatch."""
 
 from __future__ import annotations
 
@@ -25,14 +24,13 @@ _ENDS = ("later_low_ns", "later_high_ns")
 
 
 def times(workspace: Workspace, chain: CaseState, program: Program) -> dict[int, Alone]:
-    """Return a dict from the number of each site to the time that the site takes when it runs alone.
+    """Return a dict from a site's number to the time that the site takes when it runs alone.
 
-    The times come from result rows of the modules that were extracted for the sites. For each module, the newest row
-    with the target, device, threads and toolchain of the case is used. A site without such a row is missing. Nothing is
-    extracted or measured here.
+    The time is from the newest row of the site's extracted module with the case's target, device, threads and
+    toolchain. Sites without such a row are missing.
 
     Raises:
-        DamagedObject: an object was damaged or missing, and has been dropped with its records.
+        DamagedObject: an object was damaged or missing; its records have been dropped.
     """
     flow = chain.sites.record.outputs.get("flow") if chain.sites and chain.sites.record else None
     if flow is None:

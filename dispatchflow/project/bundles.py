@@ -74,14 +74,13 @@ class Written:
 
 
 def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out: Path) -> Written:
-    """Write modules for the requested sites of a case to the folder `out`, with operands and a script.
+    """Write the modules and operands of a case's sites to the folder `out`, with a spec and a script.
 
-    Sites with equal modules share a file. `wanted` has the numbers of the sites; None means all sites. The case is
-    compiled first if necessary. If `out` has an earlier bundle, its files are replaced.
+    `wanted` has the numbers of the sites; None means all. An earlier bundle in `out` is replaced.
 
     Raises:
-        SpecError: a library computes the case, `out` has other files, the program has no such site, no requested site
-            has a module, or `replay=yes` is given and the toolchain has no `iree-run-replay`.
+        SpecError: a library computes the case, `check` refuses `out`, a requested site does not exist, no requested
+            site has a module, or the toolchain cannot do `replay=yes`.
         ToolError: the case does not compile, or its sites cannot be found.
     """
     check(out)
@@ -125,8 +124,8 @@ def _none_chosen(case: Case, numbers: Sequence[int]) -> SpecError:
 def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]]) -> Captured:
     """Capture the operands and results of sites. Each item of `sharing` has the sites that share a module.
 
-    By default, only the first site of each module is captured. If this fails for a module with several sites, all
-    sites are captured, so that another site can replace the first. With `execution=`, all sites are captured too."""
+    Only the first site of each item is captured. All sites are captured with `execution=`, or if another site can
+    replace a first site that was not captured."""
     if workspace.values.get("execution") is None:
         captured = captured_of(workspace, case, [sites[0].number for sites in sharing])
         if not any(len(sites) > 1 and sites[0].number in captured.missing for sites in sharing):
@@ -137,12 +136,11 @@ def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]])
 def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: str | None = None) -> Captured:
     """Return the operands and results of `sites`, captured in a call of the case.
 
-    `recipe` names the way to generate the inputs of this call, such as `exact`. None means the case's first
-    recipe. The command line's variable `execution` selects which execution of each site is captured; the default
-    is the last.
+    `recipe` is the way to make the inputs of this call; None means the case's first recipe. The user's `execution=`
+    selects an execution of each site; the default is the last.
 
     Raises:
-        SpecError: a number in `sites` is not that of a site, or no site is executed as often as `execution` says.
+        SpecError: `sites` has a number that no site has, or no site has the selected execution.
     """
     executor = workspace.executor
     execution, limit = workspace.values.get("execution"), workspace.values.get("limit", capture.LIMIT_BYTES)
@@ -170,12 +168,10 @@ def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: 
 
 
 def check(out: Path) -> None:
-    """Check that a bundle can be written to the folder `out`.
-
-    The folder must be missing or empty, or have an earlier bundle.
+    """Check that the folder `out` is missing, is empty, or has an earlier bundle.
 
     Raises:
-        SpecError: `out` has other files or is itself a file, or its path has a comma, so that `specs=` cannot name it.
+        SpecError: `out` has other files, is a file, or has a comma in its path, so that `specs=` cannot name it.
     """
     hint = "Name a new folder, or one that doit extract wrote before."
     if "," in os.fspath(out):

@@ -175,11 +175,10 @@ def link(path: Path, to: Path) -> None:
 
 
 def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
-    """Return the command lines with which a user can repeat the steps of a case.
+    """Return a dict from each step of a case, such as `compile`, to the command line that repeats it.
 
-    The result is a dict from the name of a step (`compile`, `run`, `benchmark` or `sites`) to its command line. A step
-    that the case does not have is missing. The commands run in the case's folder, except `compile`, which must run in
-    an empty directory: in the case's folder, it would write through the link module.vmfb into the store."""
+    The step `compile` must run in an empty directory: in the case's folder, it would write through a link into the
+    store. All other steps run in the case's folder."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
     program = case.operation
     operands = resolver.supplies.operands(program)

@@ -63,9 +63,8 @@ class CasePhases:
     def dispatches(self) -> dict[str, tuple[str, int]]:
         """Return a dict from each function in the dispatches' modules to its place (path, line).
 
-        Each dispatch has a module of its own. The compiler dumps these modules before it generates code, and the
-        case's folder has links to the dumps. The paths are those of the links, relative to the directory of
-        dodo.py. If the compile fails before the dumps, the result is empty."""
+        The modules are as they were before code generation; if the compile fails earlier, the result is empty. Paths
+        are relative to the directory of dodo.py."""
         places = dict[str, tuple[str, int]]()
         for name, digest in self._kept(made.dispatches).outputs.items():
             text = self.workspace.store.path(digest).read_text(encoding="utf-8", errors="replace")
@@ -93,9 +92,10 @@ class CasePhases:
         return normal_form.lines(text)
 
     def file(self, name: str) -> str:
-        """Return the path of the link `name` to a dumped module in the case's folder.
+        """Return the path of the link `name`, relative to the directory of dodo.py.
 
-        The path is relative to the directory of dodo.py."""
+        The link is in the subfolder `folder` of `build/CASE/`. Its target is in the store: a file that the compiler
+        dumped, such as the module after a phase."""
         return os.path.relpath(self._folder / name, self.workspace.root)
 
     @property

@@ -81,8 +81,8 @@ class CaseSites:
 def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
     """Return the sites of a case and their times from the store.
 
-    Returns None if the sites were not requested or have not been found. If an object is damaged, a warning is logged
-    and the result is None. The next run makes the object again."""
+    Returns None if the sites were not requested or have not been found. If an object is damaged, the result is None
+    too, and a warning is logged."""
     step = chain.sites
     if step is None or step.record is None or step.state != "made":
         return None

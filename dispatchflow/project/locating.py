@@ -1,8 +1,7 @@
 """Find the sites with wrong results in a case, by comparison with a reference.
 
-A site is a place of a program that launches a dispatch. The results of each site are captured in one call of the case.
-The reference is the same dispatch, extracted as a module and compiled for another target. It runs on the operands that
-the site had in the call."""
+A site is a place of a program that launches a dispatch. Its reference is the same dispatch, compiled for another
+target, on the same operands."""
 
 from __future__ import annotations
 
@@ -55,13 +54,11 @@ def reference_of(case: Case, given: Target | None) -> Target:
 def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequence[int] | None) -> Located:
     """Compare the results of a case's sites with what a reference computes from the same operands.
 
-    `reference` is the target for which the dispatches of the sites are compiled again. `wanted` has the numbers of
-    the sites; None means all sites. If necessary, the case is first compiled and verified, and the operands and
-    results of its sites are captured.
+    `reference` is the target for which the sites' dispatches are compiled again. `wanted` has the numbers of the
+    sites; None means all.
 
     Raises:
-        SpecError: a library computes the case; the program has no such site; or no site has the execution that the
-            command line selects, such as the fifth with `execution=5`.
+        SpecError: a library computes the case, or there is no such site or no execution that `execution=` selects.
         ToolError: the case does not compile, nothing can be captured, or the reference has no device.
     """
     site_states.refuse_library(case)
@@ -100,8 +97,7 @@ def _located(
 def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]:
     """Verify a case. Return why its results are wrong, and the first recipe that leads to a wrong result.
 
-    A recipe is a way to make inputs, such as `exact`. Both values are None if no wrong result is known. If the user
-    gives the inputs of a module, the recipe is always None."""
+    Both are None if no wrong result is known. The recipe (a way to make inputs) is also None for a user's module."""
     device = workspace.device(case.target, case.threads)
     if device.absent is not None or workspace.settings.verify == "off":
         return None, None
@@ -142,15 +138,14 @@ class _Checking:
         return site_check.of_site(self.workspace.executor, number, operands, compiled, self.device)
 
     def other(self, number: int) -> str | None:
-        """Return the name of another target that can compute the expected results of a site.
+        """Return the name of another target that can compute a site's expected results; None if there is none.
 
-        Returns None if there is no such target. The target must have a device on this machine, and the site's module
-        must compile for it. Targets of the case's own backend are tried last, because they share most of the case's
-        code."""
+        The target has a device on this machine, and the site's module compiles for it."""
         site = self._site(number)
         assert site.dispatch is not None
         module, own = self.extracted.dispatches[site.dispatch], self.case.target
         left = [target for target in TARGETS.values() if target.name not in (own.name, self.reference.name)]
+        # Targets of the case's own backend are tried last, because they share most of the case's code.
         for target in sorted(left, key=lambda target: target.backend == own.backend):
             if self.workspace.device(target, 1).absent is None and self._compiled(module, target).ok:
                 return target.name

@@ -54,14 +54,12 @@ def _files_and_bytes(paths: Iterator[Path]) -> tuple[int, int]:
 def clean(workspace: Workspace) -> str:
     """Run `doit store clean` and return its report.
 
-    With `dry=yes`, nothing is removed. Otherwise this function waits until no run uses the store, and then locks the
-    store.
+    Unless `dry=yes` is given, this function waits until no run uses the store.
 
     Raises:
-        StoreError: the command was started by a run that uses the store, or the records are damaged.
+        StoreError: the records are damaged, or a run that uses the store started this command.
         SpecError: `keep=referenced` is given, but there are no cases.
-        ToolchainError: `keep=referenced` is given, but an available toolchain does not run, so that keys cannot be
-            computed.
+        ToolchainError: `keep=referenced` is given, but an available toolchain does not run.
     """
     store, values = workspace.store, workspace.values
     dry = values.get("dry", False)
@@ -110,10 +108,8 @@ def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) 
 def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
     """Return the keys of all records in the store that belong to the requested cases.
 
-    The keys are collected for each available toolchain. They are those of:
-    - the records of the stages of the cases, and of the calibration kernels for their targets
-    - the records that other commands made from the cases, such as captures
-    - the times of the cases' sites, under every measurement protocol"""
+    They include records of each available toolchain, records of other commands, such as captures, and the times of
+    sites under every measurement protocol."""
     if not workspace.plan.cases:
         raise SpecError("there are no cases", {"given": "keep=referenced"}, "Everything would be removed.")
     keys: set[Key] = set()

@@ -1,12 +1,7 @@
 """Replay the output of an earlier run that had nothing to do, as long as no input has changed.
 
-An answer is the exit code and the text that a command line gave. Its inputs are, for example, the specs and the
-database of records. If an input differs from its earlier state, the answer is not used, and the command is executed as
-usual (docs/decisions/0010).
-
-Each answer is a file, `.dispatchflow/answers/QUESTION`. QUESTION is a digest of the command line and its environment.
-The file is outside the database, because the database is an input of every answer: an answer that is written there
-would make all others outdated."""
+Output and exit code are called an answer (docs/decisions/0010). They are kept in the file
+`.dispatchflow/answers/QUESTION`; QUESTION is a digest of the command line and its environment."""
 
 from __future__ import annotations
 
@@ -136,12 +131,7 @@ class Replay:
     def __init__(self, dodo: Path, words: Sequence[str], variables: Mapping[str, str], own: Sequence[str] = ()) -> None:
         """Read the state of the inputs on which all kept outputs depend, such as the code of dispatchflow.
 
-        Args:
-            dodo: path of dodo.py.
-            words: the words of the command line.
-            variables: a dict from the names of the command line's variables to their values.
-            own: names of the user's task functions; they may change what a word such as `compile` means.
-        """
+        `own` has the names of the user's task functions, which may change what a word such as `compile` means."""
         root = dodo.parent
         self._store = store_path(root).absolute()
         asked = {
@@ -175,9 +165,8 @@ class Replay:
     def look(self, kind: str, name: str) -> str:
         """Read the state of an input, record it, and return it as a text.
 
-        If a state of this input is recorded already, that state is kept and returned instead. `kind` is the kind of the
-        input, such as `file`; all kinds are keys of `_LOOK`. `name` identifies the input: for a file, it is the path.
-        """
+        A state that is recorded already is kept and returned instead. `kind` is a key of `_LOOK`, such as `file`.
+        `name` identifies the input: a file by its path."""
         return self.see(kind, name, _LOOK[kind](name))
 
     def see(self, kind: str, name: str, value: str) -> str:

@@ -1,6 +1,7 @@
 """Check the contents of the store (`doit store check`).
 
-Parquet files, objects (files that stages made), compiles and fetched releases of IREE are compared with the records."""
+Parquet files are compared with the recorded rows. A sample of the objects (outputs of stages) and all fetched IREE
+releases are compared with their digests. A sample of the compiles is repeated."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ _Item = TypeVar("_Item")
 def check(workspace: Workspace) -> tuple[str, bool]:
     """Return the report of `doit store check`, and whether everything was sound.
 
-    Damaged objects are removed with their records, so that the next run makes them again. Some compiles are repeated:
-    if one gives other bytes than before, this is reported, and nothing is removed."""
+    Damaged objects are removed with their records, so that the next run makes them again. A repeated compile that
+    gives other bytes is only reported."""
     store, found = workspace.store, report.Findings()
     if problems := store.records.problems():  # nothing else is checked, because the records may all be wrong
         found.wrong += [f"{store.root / 'records.sqlite'}: {' '.join(problem.split())}" for problem in problems]

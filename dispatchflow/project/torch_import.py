@@ -40,12 +40,12 @@ class Imported:
 
 
 def source_of(word: str) -> tuple[Path, str]:
-    """Split a text such as `gpt.py:make` into the absolute path of the file and the name of the function.
+    """Split a text such as `gpt.py:make` into the file's absolute path and the function's name.
 
-    If the text names no function, the name is `MAKE`.
+    Without a function in the text, the name is `make`.
 
     Raises:
-        SpecError: there is no such file, or the file is no Python file.
+        SpecError: there is no such file, or its name does not end in `.py`.
     """
     name, _, function = word.partition(":")
     path = Path(name).absolute()
@@ -59,14 +59,13 @@ def source_of(word: str) -> tuple[Path, str]:
 
 
 def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
-    """Call a function of a user's Python file, and write the PyTorch module that the function returns.
+    """Write to `out`, as MLIR, the PyTorch module that a function of a user's Python file returns.
 
-    The module is written to `out` as MLIR. The weights, and the arrays with example arguments and results, are written
-    to files beside `out`. After a failure, earlier files are unchanged.
+    Weights, example arguments and results are written beside it. After a failure, earlier files are unchanged.
 
     Raises:
-        SpecError: packages are missing, the function is missing or does not return a module with example arguments, or
-            `out` does not end in .mlir or cannot be written.
+        SpecError: packages or `function` are missing, `function` returns no module with example arguments, or `out`
+            is not a writable `.mlir` file.
         ToolError: the user's code fails, or the module cannot be exported.
     """
     if out.suffix != ".mlir":

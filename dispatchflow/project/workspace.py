@@ -54,10 +54,10 @@ class Workspace:
     """A user's directory during one invocation. Attributes such as the store are made on first use.
 
     Args:
-        root: the directory; it has the spec folder, the store, and `build/`, which is called the view.
-        values: the parsed variables of the command line.
-        seen: records everything that is read, so that a later run can repeat the output if nothing changed.
-        say: prints a line about a long wait or long work; called only before the display of progress begins.
+        root: the directory with the specs, the store and `build/`.
+        values: the variables of the command line.
+        seen: records what is read, so that a later run can repeat the output.
+        say: prints a line about a long wait or long work, before progress is displayed.
     """
 
     def __init__(
@@ -99,7 +99,8 @@ class Workspace:
     def with_toolchain(self, word: str) -> Workspace:
         """Return a workspace with the same directory and store, and with the toolchain of `iree=WORD`.
 
-        Both share one connection to the store: on a full disk, it locks out all others (see `Database._open`)."""
+        Both workspaces use the same connection to the store's database. On a full disk, this connection locks the
+        database, and a second connection could not read it (see `Database._open`)."""
         other = Workspace(self.root, {**self.values, "iree": word}, say=self.say)
         other.store = self.store
         return other

@@ -39,8 +39,8 @@ _WITHIN_PLACES = ("file", "program_digest", "data_digest", "toolchain_version")
 def newest(rows: Iterable[Row]) -> list[Row]:
     """Return the last row for each combination of the columns `case`, `protocol`, `host` and `file`.
 
-    The oldest of the `rows` must come first. If the last row has the status `no device`, the result has an earlier row
-    instead: the last one with another status and the same compiled code, if there is one."""
+    The oldest of `rows` must come first. A row with the status `no device` is replaced by an earlier row with another
+    status and the same compiled code, if there is one."""
     found: dict[tuple[Any, ...], Row] = {}
     told: dict[tuple[Any, ...], Row] = {}
     for row in rows:
@@ -71,12 +71,9 @@ def columns(found: Iterable[Row]) -> tuple[str, ...]:
 def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) -> list[dict[str, Any]]:
     """Return the fastest correct rows for each shape and each way to run and measure it.
 
-    More exactly, rows compete if they agree in shape, target, threads, cache, protocol, host and provider. Only rows
-    that `wanted` accepts are considered. A row is returned if no competing row is certainly faster.
-
-    Each returned row has a `speedup` over the row with the default tuning and no extra flags. The speedup is None if
-    that row is not correct, or if the two rows cannot be compared (for example, because they were not measured
-    together)."""
+    Rows compete if `wanted` accepts them and they have the same provider and an equal `comparability.place`. A row is
+    returned if no competing row is certainly faster. Its `speedup` is relative to a correct and comparable row with
+    the default tuning and no extra flags; None if there is no such row."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in filter(right, providers.compared(newest(rows))):
         groups.setdefault((*place(row), provider(row)), []).append(row)

@@ -21,8 +21,8 @@ _FIRST = 6
 def table(results: Sequence[CallResult]) -> str:
     """Return a table with one line for each result of a case: its type, statistics and first values.
 
-    `min`, `max` and `mean` are computed from the finite elements only. If the element type is unknown, the line has no
-    statistics, and shows the first bytes instead of the first values."""
+    `min`, `max` and `mean` are those of the finite elements. If the element type is unknown, the line has only the
+    first bytes."""
     lines = [_COLUMNS, *((str(index), each.type, *_cells(each)) for index, each in enumerate(results))]
     return aligned(lines, _RIGHT)
 

@@ -1,9 +1,7 @@
 """Decide which rows of results may be compared, and which of them are the fastest (docs/results.md).
 
-Comparable rows have the same program, inputs, target, threads, cache, protocol and machine. Two rows that were both
-computed by IREE, or both by the same library, also need the same version of IREE or of the library. The ratio of two
-medians is used only if both rows were measured in the same rounds, that is, in one run in which their benchmark
-processes took turns. Otherwise, only the intervals of the medians are compared."""
+Two rows are of the same rounds if their benchmark processes took turns in one run. The medians of other rows are
+compared only by their intervals."""
 
 from __future__ import annotations
 
@@ -70,7 +68,7 @@ def right(row: Row) -> bool:
 def outdated(row: Row) -> bool:
     """Return whether a row's result passed an older version of the verification.
 
-    The current version has not judged this result."""
+    Returns False if the result did not pass, or if the current version of the verification has judged it."""
     # The oldest rows have no version.
     return row["verification"] in PASSED and (row.get("verification_version") or 0) < VERIFICATION
 
@@ -90,9 +88,8 @@ def obstacle(one: Row, other: Row) -> str | None:
 def unbeaten(rows: Iterable[Row]) -> list[Row]:
     """Return the rows for which no other comparable row is certainly faster, the shortest median first.
 
-    A row is certainly faster than another row if the intervals of their medians do not overlap. The intervals are
-    widened for the number of comparisons (Bonferroni correction): if all rows are equally fast, the probability that
-    any row is left out is at most 5 %."""
+    A row is certainly faster if the intervals of the medians, widened by the Bonferroni correction, do not overlap.
+    If all rows are equally fast, the probability that any is left out is at most 5 %."""
     # Rows of the same rounds have the intervals within the session (`ci_…`). Rows of different rounds have wider ones,
     # for another session (`later_…`), and those after a correction for the machine's speed (`anchored_…`). A row
     # without an interval is neither faster nor slower.
@@ -112,10 +109,8 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
 def _intervals(row: Row) -> Iterable[tuple[Any, float, float, float]]:
     """Yield (group, low end, middle, high end) for each 95 % interval of a row's median, with times in ns.
 
-    A row may have several intervals: one for comparison with rows that were measured alternately with it, others for
-    comparison with other runs. Only intervals with equal groups can be compared. A group is a tuple of everything that
-    two rows must have in common, such as the program and the inputs. If too many of the row's blocks (benchmark
-    processes) waited for a CPU, nothing is yielded."""
+    Only intervals with equal groups can be compared. A group is what two rows must have in common, such as the
+    program."""
     # If too many blocks waited for a CPU, the blocks may agree on a wrong time.
     if disturbed(row.get("disturbed_blocks") or 0, len(row.get("blocks_ns") or ())):
         return

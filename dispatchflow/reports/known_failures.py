@@ -36,16 +36,9 @@ def entries(
 ) -> tuple[str, int]:
     """Return TOML text with one entry for each kind of failure, and the number of kept cases.
 
-    A kept case was not run again, but stays in the text because an `old` entry names it. A new entry covers the release
-    `toolchain` and all later releases. If `toolchain` is not a release number, but a date or other text, a new entry
-    covers all releases.
-
-    Args:
-        failed: the states of the failed cases for which entries are written.
-        toolchain: the release with which the cases failed, such as `3.12.0`.
-        old: the entries in the file that the returned text will replace.
-        selected: the states of all selected cases, including those that did not fail.
-    """
+    `old` has the entries in the file that the text will replace. A case of these entries is kept if `selected`, which
+    has all selected cases, does not show whether it still fails. New entries cover the release `toolchain` and later
+    ones, or all releases if `toolchain` is not a release number."""
     # Older releases are not covered: if a case passed with a covered release, its failure is reported as a regression.
     bounds = _bounds(toolchain)
     now: dict[str, _Kind] = {}
@@ -107,13 +100,12 @@ def _tried(chain: CaseState | None, stage: str) -> bool:
 
 
 def old_entries(text: str, path: PurePath) -> list[KnownFailure]:
-    """Return the known failures that are described in a file that `doit known write=` wrote.
+    """Return the known failures in the text of a file that `doit known write=` wrote.
 
-    `text` is the content of the file. `path` is used only in error messages.
+    `path` is used only in error messages.
 
     Raises:
-        SpecError: the text has content that the command did not write. This content would be lost if the command wrote
-            the file again.
+        SpecError: the text has content that the command did not write and would not keep.
     """
     other = f"write={path} has something else in it"
     if not text.startswith(HEAD):
@@ -130,10 +122,10 @@ def old_entries(text: str, path: PurePath) -> list[KnownFailure]:
 
 
 def pattern(reason: str) -> str:
-    """Return a regular expression that matches the error message `reason`.
+    """Return a regular expression that matches `reason` with any SSA values, types and numbers.
 
-    It also matches messages that differ from `reason` only in SSA values, types or numbers. If the text before the
-    first SSA value or type is long enough to identify the error, the expression covers only this text."""
+    If the text before the first SSA value or type is long enough to identify the error, the expression covers only
+    this text."""
     text = naming(reason)
     parts = ([_escaped(each) for each in NUMBER.split(part)] for part in VALUE.split(text))
     return COUNTED.sub(r"\1s?\2 (is|are) wrong", ".*".join(r"[-+.,\w]+".join(part) for part in parts))

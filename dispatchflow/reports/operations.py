@@ -87,8 +87,7 @@ def _providers(cls: type[Operation]) -> str:
 def _variants(cls: type[Operation]) -> Iterator[Operation]:
     """Yield variants of an operation, which differ in element types and options.
 
-    For each combination of element types, these are the variant with default options, and the variants in which a
-    single option has another value. An option whose values are a range of integers always has its default."""
+    In each variant, at most one option differs from its default. Options that are ranges of integers never differ."""
     for word in cls.signatures:
         for name, option in {"": None, **cls.options}.items():
             for value in () if option is None or isinstance(option.values, range) else option.values:

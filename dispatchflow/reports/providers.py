@@ -14,9 +14,8 @@ COLUMN = "percent_of_best_provider"
 def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Return each row with one more cell, in the column `percent_of_best_provider`.
 
-    The cell is the shortest time of all comparable rows in percent of the row's own time: 100 for the fastest row, and
-    50 for a row that takes twice as long. The cell is None if the row's result is not correct, or if no other provider
-    has a comparable row."""
+    The cell is the shortest time of all comparable rows in percent of the row's own time: 50 for a row that takes
+    twice as long. It is None if the row is not correct, or if no other provider has a comparable row."""
     shown = list(rows)
     fastest: dict[tuple[Any, ...], dict[tuple[Any, ...], Row]] = {}
     for row in filter(_has_rounds, shown):
@@ -38,11 +37,10 @@ def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def notes(shown: Iterable[Row], rows: Iterable[Row]) -> list[str]:
-    """Return the reasons why rows in `shown` have no value in the column `percent_of_best_provider`.
+    """Return one line for each reason why rows in `shown` have no `percent_of_best_provider`.
 
-    There is one line for each reason. A row is explained only if its result is correct, and if another provider has a
-    correct row with the same shape, target, threads, protocol, host and cache. `rows` are all rows of the comparison,
-    including those that are not shown."""
+    A row is explained only if `comparability.right` accepts it, and a row of another provider with an equal
+    `comparability.place`. `rows` also has the rows that are not shown."""
     others: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in filter(right, rows):
         others.setdefault(place(row), {})[provider(row)] = row

@@ -44,13 +44,12 @@ _REPORT_COLUMNS = (
 def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastest: bool) -> str:
     """Return the text of `doit report`, or of `doit best` if `fastest` is true.
 
-    `folder` has the Parquet files. `values` are the variables of the command line, such as `sort` and `top`. `words`
-    are patterns for the names of cases; without a pattern, the rows of all cases match.
+    `folder` has the Parquet files. `values` are the command line's variables, and `words` its patterns for names of
+    cases.
 
     Raises:
         SpecError: a column is unknown.
-        NothingMatched: no row matches all conditions, or one of the patterns or tags matches no row at all. For `doit
-            best`, also: no matching row is correct.
+        NothingMatched: no row is left to show, or a pattern or tag matches no row.
         StoreError: a Parquet file cannot be read.
     """
     rows: Sequence[Mapping[str, Any]] = _read(folder)
@@ -98,12 +97,13 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
 
 
 def formatted(rows: Sequence[Mapping[str, Any]], values: Mapping[str, Any], known: Sequence[str]) -> str:
-    """Return rows as text, sorted and formatted as the command line's variables in `values` request.
+    """Return rows as text, in the order and format that the command line requests.
 
-    `known` has the names of all columns. If `values` does not name `columns`, all of them are shown.
+    `values` has the command line's `columns`, `sort`, `top` and `format`. `known` has all columns, the default of
+    `columns`.
 
     Raises:
-        SpecError: a column is unknown.
+        SpecError: `columns` or `sort` names an unknown column.
     """
     columns = values.get("columns", known)
     _check_columns([*columns, values.get("sort", known[0]).lstrip("-")], known)
@@ -117,10 +117,10 @@ def _marked(row: Mapping[str, Any]) -> Mapping[str, Any]:
 def _no_rows(
     rows: Sequence[Mapping[str, Any]], folder: Path, words: Sequence[str], tags: Sequence[str]
 ) -> NothingMatched:
-    """Return the error for patterns and tags that together select no row, or one of which matches no row.
+    """Return the error for a selection that has no rows, or for patterns or tags that match no row.
 
-    `rows` are the rows in `folder` from which the user selects. `words` are the patterns that match none of them.
-    `tags` are the requested tags that match none of them."""
+    `words` and `tags` are the patterns and tags that match none of `rows`. Both are empty if only their combination
+    matches no row."""
     if not rows:
         return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
     names = sorted({row["case"] for row in rows})

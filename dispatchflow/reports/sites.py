@@ -54,17 +54,13 @@ def rows(
     configurations: Mapping[str, str] | None = None,
     alone: Mapping[int, Alone] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return one row for each site, in program order.
-
-    Sites that cannot be distinguished in the measurement share a row.
+    """Return one row for each site, in program order. Sites that cannot be distinguished share a row.
 
     Args:
-        case: the name of the case.
-        program: the program with the sites.
-        times: the times of the sites; None if they were not measured.
+        times: None if the sites were not measured.
         ceilings: a dict from a site's number to the machine's highest rates for the site's element types.
         configurations: a dict from a kernel's name to the configuration that the compiler applied.
-        alone: a dict from a site's number to the time of the extracted site, measured by itself.
+        alone: a dict from a site's number to the time of the extracted site.
     """
     sites = {site.number: site for site in program.sites}
     timed = {time.sites[0]: time for time in times.sites} if times else {}
@@ -160,8 +156,7 @@ def _half(low: float | None, high: float | None, median: float | None) -> str:
 def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: int) -> list[dict[str, Any]]:
     """Return one row for each group of sites, with the group's summed times, the longest time first.
 
-    `by` says what the sites of a group have in common: their source operation, their name scope (a prefix such as
-    `blocks.0`) or their executable. For name scopes, `depth` is the number of components in the prefix."""
+    The function `rollup.rolled_up` forms the groups, and describes `by` and `depth`."""
     found = []
     for part in rollup.rolled_up(program, times, by, depth):
         span = part.summary
@@ -174,8 +169,7 @@ def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: i
 def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
     """Return a table with the summed times of each group of sites, the longest time first.
 
-    `by` says what the sites of a group have in common: their source operation, their name scope (a prefix such as
-    `blocks.0`) or their executable. For name scopes, `depth` is the number of components in the prefix."""
+    The function `rollup.rolled_up` forms the groups, and describes `by` and `depth`."""
     lines = [
         [
             part.name,
@@ -191,11 +185,10 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 
 
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
-    """Return a remark, in a list, about sites that are faster or slower alone than in their program.
+    """Return at most one remark, about sites that are faster or slower alone than in their program.
 
-    `alone` is a dict from a site's number to the time of the extracted site, measured by itself. Two times count as
-    different if their intervals do not overlap. The remark is one line, which names the largest differences first. If
-    no times differ, the list is empty."""
+    Two times differ if their intervals do not overlap. `alone` has the time of each extracted site, by the site's
+    number."""
     apart: list[tuple[float, str]] = []
     cold_is_known = any(found.cold_ns is not None for found in alone.values())
     for time in times.sites:
@@ -220,10 +213,9 @@ def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
 
 
 def above_ceilings(found: Sequence[Mapping[str, Any]], margin: float) -> list[str]:
-    """Return a remark, in a list, about the sites whose `percent_of_peak` is above 100 · `margin`.
+    """Return at most one remark, about the sites whose `percent_of_peak` is above 100 * `margin`.
 
-    The remark begins, for example, with `3 sites above the machine's highest rates, such as 7 (131%)`. Site 7 has the
-    highest percentage. If no site is above, the list is empty. `found` has the rows that `rows` returned."""
+    The remark names the site with the highest percentage. `found` has the rows that `rows` returned."""
     above = [(row["percent_of_peak"], row["site"]) for row in found if (row["percent_of_peak"] or 0) > 100 * margin]
     if not above:
         return []
@@ -236,9 +228,8 @@ def above_ceilings(found: Sequence[Mapping[str, Any]], margin: float) -> list[st
 def reconfigured(program: Program, configurations: Mapping[str, str], alone: Mapping[int, Alone]) -> list[str]:
     """Return one line for each site that the compiler configured differently after its extraction.
 
-    A configuration is, for example, the tile sizes that the compiler applied. `configurations` is a dict from a
-    kernel's name to its configuration in the program. `alone` is a dict from a site's number to the measurement of the
-    extracted site."""
+    `configurations` is a dict from a kernel's name to its configuration in the program, such as tile sizes. `alone`
+    has the measurement of each extracted site."""
     lines = []
     for site in program.sites:
         here, found = configurations.get(site.export), alone.get(site.number)

@@ -24,11 +24,11 @@ def overview(
     """Return the text that `doit store` prints: the number and size of the files of each kind.
 
     Args:
-        objects: the store's objects (files that are named by their digest): number and size of each kind.
-        rest: the other files in the store: number and size of each kind.
+        objects: the store's objects, which are files that are named by their digest.
+        rest: the other files in the store.
         cases: the number of cases.
         cases_bytes: the total size of objects, records and results.
-        everyones: the folder that all projects of the user share, and its size in bytes; None without such a folder.
+        everyones: the folder that all projects of the user share, and its size in bytes.
     """
     parts = {**objects, **rest}
     total_bytes = sum(size for _, size in parts.values())
@@ -85,11 +85,11 @@ def cleaned(
     """Return the report of `doit store clean`.
 
     Args:
-        gone: the removed objects: number and size of each kind.
+        gone: the removed objects.
         records: the number of removed records.
         left: (number, bytes) of the objects that stay.
-        limit_bytes: the value of `limit=` in bytes; None if it was not given.
-        dry: whether the removal was only simulated, with `dry=yes`.
+        limit_bytes: the value of `limit=`.
+        dry: whether the removal was only simulated.
         unlimited: whether neither `keep=` nor `limit=` was given.
     """
     stay = f"{units.count(left[0], 'object')}, {units.size(left[1])}, stay"

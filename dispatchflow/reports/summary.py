@@ -44,9 +44,8 @@ _AUXILIARY = ("fill", "pack", "unpack")
 def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[str] = ()) -> str:
     """Return a table with one line per case.
 
-    If there are more than `MAX_SHOWN` cases, the table has only failures and the fastest correct rows of each shape.
-    `fresh` has the names of the cases that were measured in this run. `stale` has the names of the cases with an
-    earlier measurement, for which a new measurement in this run failed."""
+    More than `MAX_SHOWN` cases are reduced to the failures and the fastest correct rows of each shape. `fresh` has
+    the cases that were measured in this run; `stale` has those whose new measurement failed."""
     shown = list(rows)
     note = ""
     if len(rows) > MAX_SHOWN:
@@ -184,11 +183,10 @@ def summary(
 ) -> str:
     """Return the lines at the end of a run: what was executed, reused and skipped, and what failed.
 
-    `made` has, for each stage, how often it was executed and succeeded. `in_vain` is the number of failed stages.
-    `fresh` has the cases with an executed stage, and `broken` those in which a stage raised an unexpected exception.
-    `asked` is a dict from a case to its last requested stage (`profile` if the case is not in the dict). `fixed` is a
-    dict from a case to the reason of a known failure that no longer occurs. `stale` is a dict from a case to the
-    reason why a new measurement failed. The last line ends in ` in `, and the caller appends the duration."""
+    `made` counts the successful executions of each stage, and `in_vain` all failed ones. `fresh` has the cases with
+    an executed stage, and `broken` those with an unexpected exception. `asked` has the last requested stage of each
+    case, by default `profile`. `fixed` has the reason of each known failure that no longer occurs, and `stale` why a
+    new measurement failed. The caller appends the duration."""
     lines = [f"note: {note}" for note in notes]
     standing: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -256,10 +254,10 @@ def summary(
 
 
 def _by_reason(what: str, reasons: Mapping[str, str], rest_by: str = ALL) -> Iterator[str]:
-    """Yield one line for each of the most frequent reasons, and one line that counts all other reasons.
+    """Yield one line for each of the most frequent reasons, and a last line that counts the others.
 
-    Each line begins with `what`. `reasons` is a dict from a case to its reason. `rest_by` says how to see the others.
-    """
+    `reasons` is a dict from a case to its reason. Each line begins with `what`. The last line, if there are others,
+    ends with `rest_by`: how to list all reasons."""
     first: dict[str, tuple[str, str]] = {}
     for name, reason in reasons.items():
         first.setdefault(_kind(reason), (name, reason))

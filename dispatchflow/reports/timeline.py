@@ -26,11 +26,7 @@ _Slice = tuple[Span, str, dict[str, Any]]
 def trace(title: str, program: Program, calls: Calls) -> str:
     """Return a trace, as JSON, of the runtime's queue operations and the dispatches in measured calls.
 
-    Args:
-        title: the name of the case.
-        program: the program with the sites. Each dispatch is named after its site.
-        calls: the events of the calls. The trace begins at time 0 with the earliest event.
-    """
+    Each dispatch is named after its site in `program`. The trace begins at time 0 with the earliest event."""
     spans = spans_of([launch for _, launch in calls.launches], calls.operations)
     queue: list[_Slice] = [
         (span, each.kind, {"submission": each.submission}) for span, each in zip(spans, calls.operations, strict=True)

@@ -24,8 +24,8 @@ _DISPATCH = re.compile(r"_dispatch_\d+")
 def rows(trace: Trace, program: Program | None, places: Mapping[str, tuple[str, int]]) -> list[dict[str, Any]]:
     """Return one row for each zone of a trace, the dispatches first.
 
-    `program` has the sites of the traced case; None if they are unknown. `places` is a dict from a kernel's name to the
-    source file and line to show for the kernel, instead of those in the trace."""
+    `program` is None if the sites are unknown. `places` is a dict from a kernel's name to the source file and line to
+    show instead of those in the trace."""
     # The trace names IREE's code, or a file that the compile did not keep.
     sites = dict[str, list[str]]()
     operations = dict[str, dict[str, None]]()

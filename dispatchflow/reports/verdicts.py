@@ -1,9 +1,7 @@
 """List the verdicts of cases as rows, and count them in a table.
 
-A verdict here covers the stages up to `verify`. It is `right` if the verification's verdict is `equal` or `within
-bound`, `wrong` if it is `different`, or else another of `VERDICTS`, such as `not compiled`. The verdicts are
-read from the store's records, because the Parquet files have rows only for cases that were selected for
-measurement."""
+A verdict here covers the stages up to `verify`. It is read from the store's records, because the Parquet files have
+rows only for cases that were selected for measurement."""
 
 from __future__ import annotations
 
@@ -45,7 +43,9 @@ COUNTED = re.compile(r"\b(element|byte)s?\b(.*?) (?:is|are) wrong\b")
 
 
 def verdict(chain: CaseState) -> str:
-    """Return the verdict on a case, which is one of `VERDICTS`, such as `right` or `not compiled`."""
+    """Return the verdict on a case, which is one of `VERDICTS`, such as `not compiled`.
+
+    `right` stands for the verification's verdicts `equal` and `within bound`, and `wrong` for `different`."""
     failed, verified = chain.failure, chain["verify"]
     if failed is not None and failed.stage in ("emit", "compile"):
         return "not compiled"

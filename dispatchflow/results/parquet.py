@@ -234,10 +234,10 @@ def is_complete(part: Path) -> bool:
 def table(part: Path, *of: Table) -> pa.Table | None:
     """Return the rows of a Parquet file. If dispatchflow did not write the file, warn and return None.
 
-    `of` has the tables to which the file may belong, by default only `CASES`.
+    `of` has the tables to which the file may belong, by default `CASES`.
 
     Raises:
-        ValueError: the file is named like those that dispatchflow writes, but cannot be read.
+        ValueError: the file has a name of the form that dispatchflow uses, but cannot be read.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -258,10 +258,9 @@ def table(part: Path, *of: Table) -> pa.Table | None:
 
 
 def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> str | None:
-    """Return a text about the first difference between a Parquet file and the recorded `rows`.
+    """Describe the first difference between `found`, the rows of a Parquet file, and the recorded `rows`.
 
-    Returns None if there is no difference. `found` is the content of the file. The file may lack a column in which all
-    `rows` are empty, because the column may have been added to the schema later."""
+    Returns None if there is no difference. The file need not have a column in which all `rows` are empty."""
     wanted, names = in_arrow(drop_mistyped_cells(rows, of)[0], of).to_pylist(), set(found.column_names)
     if unknown := sorted(names - set(of.columns)):
         return f"it has an unknown column {unknown[0]!r}"
@@ -272,18 +271,19 @@ def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = C
         return f"it has {found.num_rows} rows; the records have {len(wanted)}"
     for number, (row, want) in enumerate(zip(found.to_pylist(), wanted, strict=True), 1):
         for name in of.columns:
+            # An older file may not have a column that was added to the schema later.
             if row.get(name) != want.get(name):
                 return f"row {number} differs from the records in {name}"
     return None
 
 
 def read(folder: Path, of: Table = CASES) -> list[dict[str, Any]]:
-    """Return the rows of all Parquet files in a folder, the oldest row first.
+    """Return the rows of all Parquet files that dispatchflow wrote in a folder, the oldest row first.
 
-    If a file does not have a column, the cells of this column are None.
+    If only some of the files have a column, the cells of the other rows are None.
 
     Raises:
-        ValueError: a file that is named like those that dispatchflow writes cannot be read.
+        ValueError: a file cannot be read, although its name has the form that dispatchflow uses.
     """
     tables = [found for part in sorted(folder.glob("*.parquet")) if (found := table(part, of)) is not None]
     if not tables:

@@ -57,16 +57,8 @@ def rows_of(
 ) -> list[Row]:
     """Return one row for each case, computed from the case's current state.
 
-    Args:
-        chains: the states of the cases.
-        toolchain: the toolchain of this run.
-        protocol: the measurement protocol of this run.
-        run: the name of this run.
-        tags: a dict from a case to its tags.
-        ceilings: the highest flops per s and bytes per s of this machine.
-        noisy_above: a function that returns a case's limit of noise. A row is noisy if half of the width of the
-            median's interval, divided by the median, is above this limit.
-    """
+    `run` is the name of this run. `ceilings` has the machine's highest flops per s and bytes per s. A row is noisy if
+    half of the width of the median's interval, divided by the median, is above the result of `noisy_above`."""
     around = RowContext(toolchain, platform.node(), machine.cpu().model, protocol.id, run, folder=str(Path.cwd()))
     now = time.time()
     known: dict[tuple[Any, ...], Roofline] = {}
@@ -94,10 +86,10 @@ def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> 
 
 
 def append(store: Store, run: str, named: Mapping[str, Recorded], table: Table) -> DispatchflowError | None:
-    """Add to a table each row that differs from the table's newest row of the same name.
+    """Add to a table each row in `named` that differs from the table's newest row of the same name.
 
-    `named` is a dict from a name to a row. Parquet files of the table that are missing or truncated are written again.
-    A row is left out if one of its cells does not fit the column's type. In this case an error is returned."""
+    Missing or truncated Parquet files of the table are written again. A row with a cell of the wrong type is left
+    out, and an error is returned."""
     records = store.records
     published = records.newest_identities(named)
     new = {name: row for name, row in named.items() if published.get(name) != row.identity}
@@ -131,12 +123,12 @@ def parts_of(store: Store, table: Table) -> list[str]:
 
 
 def damage(store: Store, part: Path, found: pa.Table, table: Table = CASES) -> str | None:
-    """Return how a Parquet file differs from the store's records; None if it does not differ.
+    """Return how the Parquet file `part` differs from the store's records; None if it does not differ.
 
-    `part` is the file, and `found` has the rows that were read from it. If the rows are as recorded, the file's digest
-    is compared too: a changed byte that does not change the rows may still disturb other programs."""
+    `found` has the rows that were read from the file. If they are as recorded, the file's digest is compared too."""
     if (other := parquet.difference(found, store.records.rows_of(table.prefix + part.name), table)) is not None:
         return other
+    # A changed byte that leaves the rows as they are may still disturb other programs.
     written = store.records.remembered(_digest_of_part(table, part.name))
     if written is None or digest_file(part) == written:
         return None

@@ -118,12 +118,10 @@ def recorded(
     Sites that cannot be distinguished share a row, such as `site 3|7 NAME`.
 
     Args:
-        chain: the case's state.
-        rows: for each row to return, its values in the columns `OF_SITE`, from `reports.sites.rows`.
-        name: the name of the case's own row in the store's records, from `publish.name_of`.
-        version: the version of the toolchain.
-        protocol: the id of the measurement protocol.
-        run: the name of this run.
+        rows: the rows that `reports.sites.rows` returned for the case.
+        name: the name of the case's own row, from `publish.name_of`.
+        version: the toolchain's version.
+        protocol: the measurement protocol's id.
         now: the present time, in seconds since 1970.
     """
     around = {

@@ -45,15 +45,12 @@ def _code(error: BaseException) -> int:
 class Database:
     """A connection to a SQLite file, which all threads share.
 
-    A query raises StoreError if the file or the disk is at fault.
-
-    Args:
-        path: the database file, which is created if it does not exist.
-        schema: the SQL statements that create the tables, separated by `;` and a newline.
-        version: the version of the schema, which is stored in the file.
+    The file `path` is created if it does not exist. `schema` has SQL statements, separated by `;` and a newline, that
+    create the tables.
 
     Raises:
-        StoreError: the file cannot be opened, or has another version of the schema.
+        StoreError: the file cannot be opened, or has a schema of another `version`. A query raises it if the file or
+            the disk is at fault.
     """
 
     def __init__(self, path: Path, schema: str, version: int) -> None:

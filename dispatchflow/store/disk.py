@@ -60,13 +60,9 @@ def unwritable(store: Path, error: OSError) -> StoreError:
 
 
 def check(place: Path, said: str = "") -> None:
-    """Raise DiskFull if the disk is full.
+    """Raise DiskFull if a full disk may have caused a failure. Call this before you record the failure.
 
-    Call this function before you record a failure, because a full disk may have caused the failure.
-
-    Args:
-        place: a path on the disk.
-        said: the error message of the tool or the system.
+    `place` is a path on the disk. `said` is the failure's error message.
 
     Raises:
         DiskFull: less than 4 MiB or no inode is free, or `said` contains the system's message for a full disk.

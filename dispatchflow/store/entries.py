@@ -30,9 +30,10 @@ class Source(Protocol):
 
 
 def named_files(outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-    """Select, from the `outputs` of the stage `emit`, the files that the compiler reads beside the module.
+    """Select the outputs of `emit` or `compile` that the compiler reads besides the module.
 
-    The name of such an output is `DIGEST.SUFFIX`. No other output has a dot in its name."""
+    They are object files (machine code) or files of a tuning. Their names have the form `DIGEST.SUFFIX`."""
+    # No other name has a dot, unless a library computes the case.
     return {name: digest for name, digest in outputs.items() if "." in name}
 
 

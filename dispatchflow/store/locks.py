@@ -25,9 +25,8 @@ def locked(
 ) -> Iterator[None]:
     """Hold an flock on the file or directory `path` while the body of this context runs.
 
-    If nothing exists at `path`, a file is created. The function `whom` is called with the open descriptor of `path`
-    while this thread waits for the lock. It returns a text that describes the holder of the lock, and this text is
-    logged."""
+    A missing file is created. While this thread waits, `whom` is called with the open descriptor of `path`. Its
+    result, a description of the lock's holder, is logged."""
     descriptor, kind = _opened(path), fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
         try:
@@ -43,8 +42,8 @@ def locked(
 def others(descriptor: int) -> list[holders.Holder] | None:
     """Return the processes other than this one that hold an flock on the open file `descriptor`.
 
-    Returns None if only this process holds the lock. An empty list means that the holders are not visible from here,
-    for example because they run in another container."""
+    The result is None if only this process holds the lock. It is empty if the holders are not visible from here, for
+    example in another container."""
     found = holders.of(descriptor)
     rest = [holder for holder in found if holder.process != os.getpid()]
     return None if found and not rest else rest
@@ -104,8 +103,8 @@ def _position(key: str) -> int:
 class Users:
     """The lock that keeps `doit store clean` from removing a store's objects while runs use them.
 
-    Runs share the lock, and `doit store clean` holds it exclusively. Each run locks the byte whose offset is the run's
-    PID. While `doit store clean` waits for a run, it can therefore name the run."""
+    Runs share the lock, and `doit store clean` holds it exclusively. Each run locks the byte whose offset is its PID,
+    by which `doit store clean` can name the run."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _opened(path)
@@ -113,8 +112,7 @@ class Users:
     def join(self, waiting: Callable[[int], None]) -> None:
         """Share the lock with other runs until this process ends.
 
-        If `doit store clean` holds the lock, this method calls `waiting` with 0, because the PID of `doit store clean`
-        is not known, and then waits."""
+        If `doit store clean` holds the lock, this method calls `waiting(0)` and then waits."""
         self._take(fcntl.F_RDLCK, os.getpid(), 1, waiting)
 
     @contextmanager
@@ -135,6 +133,7 @@ class Users:
             fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, request)
         except BlockingIOError:
             holder = struct.unpack(_FLOCK, fcntl.fcntl(self._descriptor, fcntl.F_OFD_GETLK, request))
+            # The first byte of the holder's range: a run's PID, or 0 for `doit store clean`.
             waiting(holder[2])
             fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLKW, request)
 
@@ -162,9 +161,8 @@ def _opened(path: Path) -> int:
 class MachineLock:
     """A lock for all users of the machine: while one run measures, no other run of dispatchflow works.
 
-    To measure, a process holds the lock exclusively. For other work, such as a compile, processes share the lock. Each
-    process first takes a second lock, the turnstile. A process that wants to measure keeps the turnstile while it
-    waits, so that no other process can begin to work."""
+    For other work, such as compiles, processes share the lock. While a process waits to measure, a second lock, the
+    turnstile, stops new work."""
 
     def __init__(self, store: Path) -> None:
         shared = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
@@ -207,15 +205,10 @@ _mine = _Mine()
 
 
 def _holder_in_words(place: Path, waiting: int) -> str | None:
-    """Describe the process that holds the lock for which this process waits.
+    """Describe the process that holds the lock for which this one waits; None if it is this one.
 
-    Returns None if only threads of this process hold the lock.
-
-    Args:
-        place: the directory that each process locks while it works.
-        waiting: an open descriptor of the file or directory whose lock this process waits for. This is either `place`,
-            or the turnstile, a file that a process keeps locked while it waits to measure.
-    """
+    `place` is the directory of the lock. `waiting` is an open descriptor of what this process waits to lock: `place`,
+    or the turnstile (see `MachineLock`)."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiling or verifying"

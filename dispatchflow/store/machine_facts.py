@@ -4,9 +4,7 @@ DIRECTORY/1/
   machines/IDENTITY/KIND-KEY   a line with the digest of a value, and then the value itself
   objects/DIGEST               compiled modules to which values refer
 
-IDENTITY names the machine, because several machines may share a home directory. KIND-KEY names the value. All
-files are optional. A damaged file counts as absent.
-"""
+IDENTITY names the machine, and KIND-KEY names the value. A damaged file counts as absent."""
 
 from __future__ import annotations
 
@@ -26,16 +24,10 @@ _FORMAT = "1"
 
 
 class MachineFacts:
-    """Facts about one machine: texts stored under names, and compiled modules.
+    """Facts about one machine: values (texts), each stored in a file under a name, and compiled modules.
 
-    If the directory for the facts cannot be used, nothing is kept.
-
-    Args:
-        root: the directory; None if the user has no home directory.
-        machine: the machine's identity.
-        see: a function of the type `stamps.See`. Before the method `remembered` reads the file of a value, it calls
-            this function with the file's path.
-    """
+    If `root`, the directory for the facts, is None or cannot be used, nothing is kept. The method `remembered` calls
+    `see` with the path of a value's file before it reads the file (see `stamps.See`)."""
 
     def __init__(self, root: Path | None, machine: str, see: See = stamp) -> None:
         self.root, self._see = root.absolute() if root else None, see
@@ -62,8 +54,8 @@ class MachineFacts:
     def revise(self, name: str, revised: Callable[[str | None], str]) -> str | None:
         """Replace the value that is stored under `name`, and return the new value.
 
-        The function `revised` computes the new value from the old one, or from None if no value is stored. Meanwhile no
-        other process can change the value. Returns None if the directory cannot be written."""
+        `revised` computes the new value from the old one (None if there is none). Meanwhile no other process can
+        change the value. Returns None if the directory for the facts cannot be used."""
         if self.root is None or self.unusable:
             return None
         path = self._path(self.root, name)
@@ -102,6 +94,7 @@ class MachineFacts:
                 _publish(path, content.read_bytes())
 
     def _path(self, root: Path, name: str) -> Path:
+        # Several machines may share a home directory.
         return root / _FORMAT / "machines" / self._machine / name.replace(":", "-")
 
     @staticmethod

@@ -132,7 +132,8 @@ class Records(Database):
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
         """Record the newest key of each stage of the case `name`, and the row that `build/CASE/` shows.
 
-        `shown` is {"CASE PATH": its text in the table `said`} (see schema.py); {} if nothing was written."""
+        `shown` is {"CASE PATH": identity}, as in the table `said` (see schema.py), or {} if the folder could not be
+        written."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -193,7 +194,7 @@ class Records(Database):
             yield Measurement(id_, key, status, median_ns, runtime, machine, self)
 
     def medians_with_sessions(self) -> Iterator[tuple[Key, float, Mapping[str, Any]]]:
-        """Yield (key, median in ns, machine's speed as fields of `anchors.Moment`) of each recent measurement."""
+        """Yield (key, median in ns, machine's speed as a dict of `anchors.Moment`), newest measurement first."""
         rows = self._all(
             "select key, median_ns, json_extract(conditions, '$.session') from measurement "
             "where status in ('measured', 'noisy') and median_ns > 0 order by id desc limit ?",
@@ -217,9 +218,7 @@ class Records(Database):
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
-        """Return an object that reads records while cases are planned.
-
-        The object loads all records at once, unless `cases` is small compared with the number of records."""
+        """Return a reader of records for the planning of `cases` cases. For many cases, it loads all records."""
         size = self._all("select coalesce(max(id), 0) from record")[0][0]
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
@@ -241,7 +240,7 @@ class Records(Database):
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Return {name: text in the table `said`} for all `names` that have one, perhaps also for others."""
+        """Return {name: identity} from the table `said` (see schema.py), for `names` and perhaps for others."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))

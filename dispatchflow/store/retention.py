@@ -60,8 +60,7 @@ def _kind(stage: str, output: str) -> str:
 def tally(sizes: Mapping[Digest, int], kind_of: Mapping[Digest, str]) -> dict[str, tuple[int, int]]:
     """Return a dict from each kind of object to (number of objects, their total size in bytes).
 
-    The kind with the largest total size is first, and the kind `unreferenced` is last. `sizes` maps an object's digest
-    to its size, and `kind_of` maps the digest to a kind."""
+    The kind with the largest total size is first, and the kind `unreferenced` is last."""
     number: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for digest, size in sizes.items():
@@ -86,16 +85,15 @@ def removal(
 ) -> Removal:
     """Choose the objects and records that `doit store clean` removes.
 
-    Two things are always removed: records that refer to a missing object, and objects to which no record refers. With
-    `keep` or `limit_bytes`, more objects are removed, each with the records that refer to it.
+    Records that refer to a missing object, and objects to which no record refers, are always removed. If another
+    object is removed, the records that refer to it are removed too.
 
     Args:
         sizes: the size in bytes of each object.
         held: all records that refer to objects.
         keep: the keys of records that stay, with their objects. Without `limit_bytes`, all other objects are removed.
-        limit_bytes: the oldest objects, except those that `keep` protects, are removed until all objects that stay
-            have at most this total size.
-    """
+        limit_bytes: the oldest objects that `keep` does not protect are removed until the rest has at most this total
+            size."""
     keys = dict.fromkeys(record.key for record in held if not sizes.keys() >= set(record.outputs.values()))
     held = [record for record in held if record.key not in keys]
     records: dict[Digest, list[StoredRecord]] = {}

@@ -1,7 +1,7 @@
 """The tables of records.sqlite, each with its meaning.
 
-A key is the hash of an action (one step of the work) and of everything that decides the action's outputs. An object
-is a file in the store. The identity of a row is a digest.
+A key is the hash of an action (one step of the work) and of everything that decides its outputs. An object is a file
+in the store. The identity of a row is a digest.
 
 record        the newest success or failure of each key; `code` is the digest of a compile's code, or of the runtime
               that ran a verification
@@ -9,10 +9,11 @@ output        pairs of an object's digest and the key of a record that has the o
 latest        the newest key of each stage of a case, for `doit explain`
 measurement   all measurements; if a key has several, `Resolver._profile` chooses one
 block         the blocks (timings of benchmark processes) of each measurement; a block is recorded when it ends
-row           the rows of all Parquet files; if a file is lost, it is written again from these rows
+row           the rows of all Parquet files; a lost file is written again from these rows
 said          "NAME" → "IDENTITY": the newest row with this name
-              "CASE PATH" → "IDENTITY": the row that PATH/CASE/ shows; PATH is that of a `build/`, seen from the store
-              "CASE PATH" → "IDENTITY sites KEY": the same, if sites are shown too; KEY is that of the stage `sites`
+              "CASE PATH" → "IDENTITY": the row in the folder PATH/CASE/; PATH is `build/`, relative to the store
+              "CASE PATH" → "IDENTITY sites KEY": the same for a folder that also shows the case's sites. KEY is the
+              key of the stage `sites`
 remembered    name → value: facts that are expensive to find out"""
 
 VERSION = 4

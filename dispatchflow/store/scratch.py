@@ -1,7 +1,6 @@
 """Private directories, each locked by the process that uses it.
 
-The kernel releases the lock when the process ends, so an unlocked directory can be removed. Processes in other
-containers see the lock too. A PID in the directory's name would not tell them whether the directory is in use."""
+The kernel releases the lock when the process ends, so an unlocked directory can be removed."""
 
 from __future__ import annotations
 
@@ -30,6 +29,7 @@ def _locked_directory(parent: Path) -> tuple[Path, int]:
         path = Path(tempfile.mkdtemp(dir=parent))
         with suppress(FileNotFoundError):  # `sweep` removed it before it was locked
             descriptor = _opened(path)
+            # Processes in other containers see this lock. A PID in the directory's name would be of no use to them.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if path.exists():
                 return path, descriptor

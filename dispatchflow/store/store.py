@@ -4,12 +4,11 @@ An action is one step of the work, such as a compile. `kill -9` loses at most th
 
 .dispatchflow/
   objects/ab/cdef…   objects: written under a temporary name, synced, renamed; read-only
-  records.sqlite     records: each is written after its objects, in one transaction (see records.py)
+  records.sqlite     records: each is written after its objects (see records.py)
   results/*.parquet  rows of cases, derived from the records (see results/parquet.py)
   sites/*.parquet    rows of sites, derived from the records (see results/site_rows.py)
   answers/           output of runs that had nothing to do (see project/replay.py)
-  locks/  tmp/
-"""
+  locks/  tmp/"""
 
 from __future__ import annotations
 
@@ -128,10 +127,9 @@ class Store:
     def discard(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
         """Remove the records of the actions `keys`, and the objects `digests`.
 
-        The records are removed first, so that no record refers to a missing object if the process is killed. If the
-        disk is too full to remove records, the objects are removed first. The caller must hold the lock `users`
-        exclusively."""
+        The caller must hold the lock `users` exclusively."""
         try:
+            # Records first: after a kill, no record may refer to a missing object.
             self.records.forget(keys, digests)
         except DiskFull:  # deleting records needs space too; after a kill here, missing objects are made again
             if not digests:
@@ -147,14 +145,13 @@ class Store:
                 self.path(digest).unlink(missing_ok=True)
 
     def place(self, folder: Path, objects: Mapping[str, Digest]) -> None:
-        """Create links to objects in `folder`, the directory in which a tool runs.
+        """Create links in `folder`, the directory in which a tool runs, to objects of the store.
 
-        `objects` maps the name of a link to the digest of an object. The tool's command line can then contain the names
-        of the links instead of paths in the store. A tool could misread such a path: for example, the option
-        `--module=` ends a path at an @."""
+        `objects` maps the name of each link to the digest of an object."""
         with self.writing():
             for name, digest in objects.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                # A tool could misread a path in the store on its command line: `--module=` ends it at an @.
                 (folder / name).symlink_to(self.path(digest))
 
     def put_bytes(self, content: bytes) -> Digest:
@@ -191,8 +188,8 @@ class Store:
     def lock(self, key: Key) -> AbstractContextManager[None]:
         """Return a context that holds the lock of `key`, the key of an action.
 
-        Meanwhile no other thread of any process can run this action. Keys with the same first two digits share a lock.
-        A thread must never hold the locks of two keys, because two such threads could wait for each other."""
+        Meanwhile no other thread of any process can run this action. A thread must never hold the locks of two keys,
+        because two such threads could wait for each other."""
         return self._entering(locked(self.root / "locks" / key[:2], whom=_maker))
 
     def busy(self) -> AbstractContextManager[None]:

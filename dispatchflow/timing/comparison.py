@@ -55,19 +55,17 @@ def compare(
 ) -> Comparison:
     """Compare two series of times in ns that were measured in the same rounds.
 
-    Time i of each series is from round i, and is the mean call time of one benchmark process. In each round, the order
-    of the two processes must be random.
+    Time i of each series is from round i. In each round, baseline and candidate must be measured in random order.
 
-    A round's ratio is the candidate's time divided by the baseline's. The comparison's ratio is the median of the
-    rounds' ratios. The ends of its interval are two of the rounds' ratios, chosen for the given `confidence`.
+    The result's ratio is the median of the rounds' ratios, candidate / baseline. Its interval has the given
+    `confidence`.
 
-    The margin is the larger of `floor` (a fraction) and 1 %. The verdict is `same` if the whole interval is within the
-    margin. The verdict is `faster` or `slower` if the interval excludes 1 and the ratio differs from 1 by at least the
-    margin. Otherwise the verdict is `undecided`.
+    The margin is the larger of `floor` (a fraction) and 1 %. The verdict is `same` if the interval is within the
+    margin. It is `faster` or `slower` if the interval excludes 1 and the ratio differs from 1 by at least the margin.
+    Otherwise it is `undecided`.
 
     Raises:
-        ValueError: there are no rounds, or the series differ in length.
-    """
+        ValueError: there are no rounds, or the series differ in length."""
     # If baseline and candidate are equally fast, a round's ratio is as often above 1 as below, whatever the noise,
     # because the order is random. By the sign test, at most 2 of 1,000 such comparisons then give `faster` or `slower`.
     # Choose the number of rounds in advance: a test that is repeated after each round is wrong more often. `floor` must
@@ -84,14 +82,12 @@ def compare(
 def compare_apart(baseline_ns: Sequence[float], candidate_ns: Sequence[float], floor: float) -> Comparison:
     """Compare two series of times in ns that were measured separately, not alternately.
 
-    Each time is the mean call time of one benchmark process. The comparison's ratio is the candidate's median divided
-    by the baseline's. The confidence of its interval is not known, because the machine's speed may have changed between
-    the two series. Therefore `floor`, the smallest relative change that counts, must be larger than such a change of
-    speed.
+    The result's ratio is the candidate's median divided by the baseline's. The confidence of its interval is not
+    known, because the machine's speed may change between the series. `floor`, the smallest relative change that
+    counts, must be larger than such a change.
 
     Raises:
-        ValueError: one of the series is empty.
-    """
+        ValueError: one of the series is empty."""
     old, new = summary(baseline_ns), summary(candidate_ns)
     interval = None
     if old.ci_low_ns and old.ci_high_ns and new.ci_low_ns and new.ci_high_ns:

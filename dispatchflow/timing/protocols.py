@@ -43,7 +43,9 @@ class Protocol:
 
     @property
     def pause_s(self) -> float:
-        """The shortest time from the start of one round to the start of the next."""
+        """The shortest allowed time from the start of one round to the start of the next, in s.
+
+        If a round takes less time, the run waits before the next one."""
         return self.span_s / max(1, self.blocks - 1)
 
 

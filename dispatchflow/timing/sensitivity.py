@@ -1,8 +1,7 @@
 """Estimate how strongly a case's time follows the machine's speed.
 
-Anchors are kernels that never change, so their time shows the machine's speed. A case has the sensitivity 1 if its time
-changes by the same factor as the anchors' time. The model for each case is log(time) = level + sensitivity ·
-log(anchors' time) + noise, where the level is a constant of the case."""
+The time of the anchors, kernels that never change, shows the machine's speed. The model for each case is log(time) =
+level + sensitivity · log(anchors' time) + noise, where the level is a constant of the case."""
 
 from __future__ import annotations
 
@@ -50,14 +49,15 @@ class Sensitivity:
     def _weight(self) -> float:
         """The weight of `self` as a prior in `learned`.
 
-        A prior of the weight w counts as much as runs for which the sum of (x - mean of x)**2 is w, where x is the
-        log(anchors' time) of a run. Anchors are kernels that never change."""
+        There, the prior's `mean` is averaged with the slope of log(case's time) over x = log(anchors' time) in the
+        runs. The slope has the weight Σ (x - mean of x)**2."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:
-        """Return the sensitivity that is estimated from a case's `runs`, with `self` as the prior.
+        """Return a case's sensitivity to the machine's speed, estimated from `runs` with `self` as the prior.
 
-        The method is Bayesian linear regression with a normal-inverse-gamma prior. The constant term has no prior."""
+        The sensitivity is the slope of log(case's time) over log(anchors' time). The method is Bayesian linear
+        regression with a normal-inverse-gamma prior. The constant term has no prior."""
         dx, dy = _apart([x for x, _ in runs]), _apart([y for _, y in runs])
         freedom = self.freedom + max(0, len(runs) - 1)
         weight = self._weight
@@ -77,9 +77,8 @@ A sensitivity says how strongly a case's time follows the machine's speed."""
 def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
     """Return the distribution of the sensitivities of `cases`, to be used as a prior (empirical Bayes).
 
-    A sensitivity says how strongly a case's time follows the time of the anchors, which are kernels that never
-    change. Each element of `cases` has the runs of one case. A case is left out if the anchors' time was nearly the
-    same in all its runs. `first` is the result if no case is left; otherwise it counts as much as four cases."""
+    A sensitivity says how strongly a case's time follows the machine's speed. A case is left out if this speed was
+    nearly the same in all its runs. `first` counts as much as four cases."""
     known = [runs for runs in cases if sum(x * x for x in _apart([x for x, _ in runs])) > first._weight]
     found = first
     for _ in range(_ROUNDS if known else 0):
@@ -96,8 +95,8 @@ def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
 class Felt:
     """The sensitivities of cases: how strongly the time of each case follows the machine's speed.
 
-    They are estimated from earlier runs. `measured` yields (key, log(anchors' time), log(case's time)) for each
-    measurement in these runs. The key identifies the case. Anchors are kernels that never change."""
+    They are estimated from `measured`, which yields (key, log(anchors' time), log(case's time)) for each earlier
+    measurement. The key identifies the case."""
 
     def __init__(self, measured: Iterable[tuple[str, float, float]], first: Sensitivity = PRIOR) -> None:
         self._runs: dict[str, list[tuple[float, float]]] = {}

@@ -57,12 +57,11 @@ class Summary:
 def summary(blocks_ns: Sequence[float]) -> Summary:
     """Compute the median of measured times, the interval of the median, and the smallest time.
 
-    Each of `blocks_ns` is the mean call time of one benchmark process, in ns. The times must be in the order of
-    measurement, because the interval is widened if successive times are correlated.
+    `blocks_ns` has the mean call time of each benchmark process, in the order of measurement, because the interval is
+    widened if successive times are correlated.
 
     Raises:
-        ValueError: `blocks_ns` is empty.
-    """
+        ValueError: `blocks_ns` is empty."""
     # The ends of the interval are two of the sorted blocks, so no distribution is assumed and no block is dropped.
     if not blocks_ns:
         raise ValueError("no blocks")
@@ -87,9 +86,7 @@ def widening(blocks_ns: Sequence[float]) -> float:
     """Return the factor by which the correlation of successive times widens the median's interval.
 
     The factor is sqrt((1 + r) / (1 - r)), where r is the correlation of the logarithms of successive times. The bias
-    of r is corrected as in Kendall 1954, and r is limited to 0.9. The factor is 1 if all times are equal. It is also 1
-    if r, before the correction, shows no correlation. The limit is one standard error, 1/sqrt(n), above -1/n, the mean
-    of r for n independent times."""
+    of r is corrected as in Kendall 1954; then r is limited to 0.9. The factor is 1 if r shows no correlation."""
     logs = [log(ns) for ns in blocks_ns]
     count, mean = len(logs), sum(logs) / len(logs)
     apart = [value - mean for value in logs]
@@ -97,6 +94,7 @@ def widening(blocks_ns: Sequence[float]) -> float:
     if square <= 1e-12 * count:
         return 1.0
     r = sum(a * b for a, b in pairwise(apart)) / square
+    # For n independent times, r has the mean -1/n and the standard error 1/sqrt(n).
     if r <= 1 / sqrt(count) - 1 / count:
         return 1.0
     r = min(r + (1 + 3 * r) / count, _MOST_CORRELATED)
@@ -107,9 +105,8 @@ def widening(blocks_ns: Sequence[float]) -> float:
 def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
     """Return the rank r for which x_r and x_(count-1-r) are the ends of the median's interval.
 
-    The x are the `count` measured values in ascending order, beginning with x_0. The interval is the narrowest one
-    whose confidence is at least `confidence`. Returns None if no interval has this confidence. Source: David &
-    Nagaraja, Order Statistics, 7.1."""
+    The x are the measured values in ascending order, beginning with x_0. The interval is the narrowest one with at
+    least this `confidence`. Returns None if there is none. Source: David & Nagaraja, Order Statistics, 7.1."""
     best, below = None, 0.0
     for rank in range(count // 2):
         below += comb(count, rank) * 0.5**count
@@ -122,9 +119,8 @@ def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
 def at_confidence(interval_ns: Sequence[float], blocks: int, confidence: float) -> tuple[float, float]:
     """Convert a 95 % interval of a time to a higher confidence, and return the ends of the new interval.
 
-    `interval_ns` is (low end, middle, high end), and `blocks` is the number of measured times. In logarithms, the new
-    interval is symmetric, and its half-width is proportional to the quantile of Student's t for `blocks` - 1 degrees of
-    freedom."""
+    `interval_ns` is (low end, middle, high end), from `blocks` measured times. The new interval is symmetric in
+    log(time), with a half-width proportional to the quantile of Student's t for `blocks` - 1 degrees of freedom."""
     # A distribution of log(time) is assumed, because two of nine blocks enclose no interval of 99.9 %.
     # docs/measurement.md shows how often such intervals contain the true value.
     low_ns, middle_ns, high_ns = interval_ns
@@ -176,8 +172,8 @@ def disturbed(blocks: int, count: int) -> bool:
 def decided(count: int, spent_s: float, protocol: Protocol) -> bool:
     """Return whether enough benchmark processes of a case have run.
 
-    `count` processes have run and have taken `spent_s` seconds. They are enough if their number has reached the number
-    of blocks of `protocol`, or if there is at least one and the time budget of `protocol` is spent."""
+    `count` processes have run, in `spent_s` seconds. They are enough if they are as many as `protocol.blocks`, or if
+    there is at least one and the time budget of `protocol` is spent."""
     return count >= protocol.blocks or (count > 0 and spent_s >= protocol.budget_s)
 
 

@@ -1,16 +1,11 @@
 """A small process that starts the tools, such as `iree-compile`.
 
-The launcher is a script that imports only the standard library. dispatchflow does not start the tools itself, for three
-reasons:
-- The launcher has only one thread. Therefore its forked child may safely call setrlimit and prctl before exec.
-- The launcher is small. The peak memory (`ru_maxrss`) of a forked child starts at the size of the process that forked
-  it. If a large process forked the tool, its size would hide the tool's own peak.
-- When dispatchflow ends, the launcher's stdin closes. The launcher then kills the tool's process group.
+The launcher is a script that has only one thread, and imports only the standard library. The reasons for a separate
+process are in docs/decisions/0007-launcher-process.md. When its stdin closes, the launcher kills the tool's process
+group.
 
-The launcher keeps only a limited part of a tool's output, so that endless output fills neither the disk nor memory.
-
-The launcher reads requests from stdin and writes replies to stdout. Each request and each reply is a JSON object on one
-line. A request has the fields of `processes.Command`:
+The launcher reads requests from stdin and writes replies to stdout. Each request and each reply is a JSON object on
+one line. A request has the fields of `processes.Command`:
 
   {argv, env, cwd, stdin, stdout, stderr, output_limit_bytes, time_limit_s, memory_limit_bytes, cpus, count_waits}
 
@@ -127,8 +122,8 @@ class _Waits:
     def seconds(self, cpu_s):
         """Return the longest time, in s, that a thread waited for a CPU because other processes used it.
 
-        The time is computed only for a tool that is restricted to certain CPUs (`self.cpus`). For other tools, and if
-        Linux does not report the times, the result is None. `cpu_s` is the CPU time that the tool used."""
+        `cpu_s` is the CPU time that the tool used. Returns None if the tool may run on all CPUs, or if Linux does not
+        report the times."""
         idle_s = self._idle_s()
         if not self.threads or self.idle_s is None or idle_s is None:
             return None
@@ -144,8 +139,8 @@ class _Waits:
     def _idle_s(self):
         """Return the total idle time since boot, in s, of the CPUs in `cpus`, to which the tool is restricted.
 
-        Time in which the hypervisor ran something else (steal) counts as idle. Returns None if the kernel does not
-        report the time, or if `cpus` is empty. An empty `cpus` means that the tool may run on all CPUs."""
+        Time that the hypervisor took (steal) counts as idle. Returns None if `cpus` is empty (no restriction), or if
+        the kernel does not report the time."""
         try:
             with open("/proc/stat") as stat:
                 lines = {words[0]: words for words in map(str.split, stat) if words[0].startswith("cpu")}

@@ -5,15 +5,14 @@ script is a JSON object:
 
   {program, capture, variables, log, facts, grace_s}
 
-`program` and `capture` are the command lines of the program and of the capture tool. `variables` are added to the
-program's environment. The output of the capture tool is written to the file `log`. After both processes have ended, the
-script writes the JSON object {program, capture, attached} to the file `facts`. There, `program` and `capture` are exit
-codes, or null for a process that the script killed. `attached` says whether the capture tool found the program.
+`program` and `capture` are the two command lines. `variables` are added to the program's environment. The output of
+the capture tool is written to the file `log`. After both processes have ended, the script writes {program, capture,
+attached} to the file `facts`. There, `program` and `capture` are exit codes, or null for a process that the script
+killed. `attached` says whether the capture tool found the program.
 
-Before the program exits, it waits for the capture tool. The capture tool, too, waits for the program. If one of them
-fails, the other one would wait forever. Therefore, the script kills the other one `grace_s` seconds after the first one
-has ended. There is one exception: a capture tool that has found the program is not killed, because it may still write
-its file."""
+The program and the capture tool wait for each other. If one of them fails, the other one would wait forever.
+Therefore, the script kills each process `grace_s` seconds after the other one has ended. A capture tool that has
+found the program is not killed, because it may still write its file."""
 
 import json
 import os

@@ -30,8 +30,8 @@ class Bindings:
 def bindings_of(toolchain: Toolchain) -> Bindings:
     """Return the Python bindings of the toolchain's compiler, with an interpreter that can import them.
 
-    If the bindings belong to a Python environment, the interpreter is the one of this environment. Otherwise, for
-    example in a build tree, it is the interpreter of this process.
+    The interpreter is that of the bindings' Python environment. Without an environment, as in a build tree, it is the
+    interpreter of this process.
 
     Raises:
         OSError: the toolchain has no bindings."""

@@ -47,8 +47,8 @@ def cpu_quota(root: Path = _ROOT) -> Quota | None:
 def memory_bytes(root: Path = _ROOT) -> int | None:
     """Return the smallest memory limit that this process's control group or one of its ancestors has.
 
-    Returns None if none of these groups has a limit. With version 1 of cgroups, the kernel shows a missing limit as a
-    number that is larger than any memory. The result may be this number."""
+    Returns None if there is no limit. With version 1 of cgroups, the result may instead be a number that is larger
+    than any memory."""
     words = [
         word
         for folder in _folders("memory", root)
@@ -86,8 +86,8 @@ def _folders(controller: str, root: Path) -> Iterator[Path]:
 def _mounts(root: Path, controller: str) -> Iterator[tuple[str, str, str]]:
     """Yield (file system type, top group, mount point) for each mounted hierarchy of control groups.
 
-    The top group is the group that is visible at the mount point. A hierarchy of version 1 is left out if it is not for
-    the controller `controller`, such as `cpu`."""
+    The top group is the one that is visible at the mount point. A hierarchy of version 1 is left out if it is not for
+    `controller`, such as `cpu`."""
     for line in _lines(root / "proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
         kind, _, options = [*after.split(" ", 2), "", ""][:3]

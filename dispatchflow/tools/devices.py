@@ -36,9 +36,7 @@ _IDENTITY = ("name", "api", "vendor_id", "device_id", "driver", "driver_info", "
 def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: Store, limits: Limits) -> Device:
     """Return the device that runs code for `target`.
 
-    If the device is a CPU, it runs `threads` threads, or `machine.workers()` threads if `threads` is None. These
-    threads run on the last cores, because the first cores serve most interrupts. If the device is a GPU, `threads` is
-    ignored.
+    A CPU runs `threads` threads, or `machine.workers()` threads if `threads` is None. A GPU ignores `threads`.
 
     Raises:
         ValueError: `threads` is larger than the number of cores.
@@ -64,14 +62,14 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
         needed = (feature for feature in features(target, toolchain, store, limits) if feature not in here)
         lacking = [feature[1:] for feature in needed if cpu_features.matters(feature[1:])]
         absent = f"this CPU has no {', '.join(lacking)}" if lacking else None
+    # The first cores serve most interrupts, so the last cores are used.
     return Device(uri, count, machine.cores()[-count:], identity, absent)
 
 
 def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
     """Return the CPU name and features with which the toolchain compiles for this machine.
 
-    The result has only features that the machine has. The compiler also prints missing features, such as `-avx512f`. If
-    these were kept, each LLVM release that knows one more feature would change all cache keys.
+    The result has only features that the machine has.
 
     Raises:
         ToolchainError: the compiler reports no CPU, or no CPU in `cpu_features.LEVELS` fits this machine."""
@@ -96,6 +94,7 @@ def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
         target = named(f"llvm-cpu-{cpu}")
         return [] if target is None else features(target, toolchain, store, limits)
 
+    # With missing features (`-avx512f`), an LLVM release that knows one more would change all cache keys.
     if (host := cpu_features.resolve(printed, implied)) is None:
         facts = {
             "compiler": toolchain.compiler,
@@ -110,7 +109,7 @@ def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
 def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits) -> list[str]:
     """Return the features, such as `+avx`, that the compiler reports for the target's CPU.
 
-    The result is empty for a GPU. The store keeps the result, so that the compiler is asked only once.
+    The result is empty for a GPU.
 
     Raises:
         ToolchainError: the compiler does not know this CPU or GPU."""

@@ -43,14 +43,13 @@ class Limits:
         """Return the limit that caused the failure of a tool, or that may have caused it.
 
         Returns None if no limit can be the cause. `time_limit` is the name of the tool's time limit, such as
-        `run_limit`. `timed_out` says whether the tool reached this limit. A memory limit that the user set is a
-        possible cause of every failure before the time limit, because a tool that runs out of memory may fail in many
-        ways."""
+        `run_limit`. `timed_out` says whether the tool reached this limit."""
         if timed_out:
             return LimitHit(time_limit, self.value(time_limit))
         if self.memory_bytes is None:
             return None
         said = _NO_MEMORY.search(stderr) is not None
+        # A tool that runs out of memory may fail in many ways, so a limit that the user set may be the cause.
         return LimitHit("memory_limit", self.memory_bytes, said) if said or self.memory_asked else None
 
     def failure(self, time_limit: str, outcome: Outcome, stderr: str) -> str | None:
@@ -63,9 +62,8 @@ class Limits:
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
         """Return why a failed step, such as a compile, runs again: `failed at run_limit=10, now 20`.
 
-        `recorded` is (name, value) of the limit that may have caused the failure, with the value that the limit had
-        when the step failed. It is None if no limit can be the cause. Returns None if `recorded` is None, or if the
-        user has not raised this limit since the failure."""
+        `recorded` is (name, value) of the limit that may have caused the failure, or None. Returns None if `recorded`
+        is None, or if the user has not raised this limit since the failure."""
         if recorded is None:
             return None
         name, value = recorded

@@ -55,8 +55,8 @@ _IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 def identity() -> str:
     """Return a digest (hash) of the machine's id and host name. It identifies this machine.
 
-    Measured times are reused only if this digest is the same. The id alone would not be enough, because machines that
-    were made from one image often have the same id."""
+    Measured times are reused only if this digest is the same."""
+    # The id alone is not enough: machines that were made from one image often have the same id.
     ids = [path.read_text().strip() for path in _IDS if path.is_file()]
     # machine-id(5): the id itself must not be exposed.
     return digest_of("\n".join(["dispatchflow", *ids[:1], os.uname().nodename]).encode())
@@ -96,8 +96,8 @@ def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
 def reported(cores: Sequence[int], root: Path = Path("/")) -> int:
     """Return the number of the logical CPU whose model and clock are recorded for the machine.
 
-    If the machine has cores of different speeds, the result is the last of `cores`, because a case with one thread runs
-    on that core. Otherwise the result is CPU 0."""
+    If the machine has cores of different speeds, the result is the last of `cores`, on which a case with one thread
+    runs. Otherwise the result is 0."""
     return cores[-1] if len(set(map(_speeds(root), cores))) > 1 else 0
 
 

@@ -107,11 +107,11 @@ def _end_session(session: int) -> None:
 def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
     """Run `command` with the input `stdin`, and return (outcome, stdout, shortened stderr).
 
-    Terminal escape sequences are removed from both texts. The output is written to memory and not to files, because
-    files would be incomplete if the disk is full.
+    Terminal escape sequences are removed from both texts.
 
     Raises:
         OSError: the program could not be started."""
+    # The output is written to memory, because files would be incomplete if the disk is full.
     files = {name: os.memfd_create(name) for name in ("stdin", "stdout", "stderr")}
     try:
         os.write(files["stdin"], stdin.encode())

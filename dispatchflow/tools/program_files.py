@@ -1,8 +1,7 @@
 """Find all files that a program and its child programs load.
 
-The name of a program does not show which files run. For example, `iree-compile` may be a script that starts a program
-in another directory. Therefore the program runs with the variable `LD_DEBUG=files`, which makes glibc's loader report
-all files that each process loads (ld.so(8))."""
+The program's name does not show these files: `iree-compile` may be a script that starts another program. Therefore
+the variable `LD_DEBUG=files` makes glibc's loader report all files that each process loads (ld.so(8))."""
 
 from __future__ import annotations
 
@@ -37,8 +36,8 @@ def output(folder: Path) -> dict[str, str]:
 def files(folder: Path) -> list[Path]:
     """Return the files that are named in the reports of glibc's loader, without system files.
 
-    The loader wrote the reports into `folder` (see `output`). System files are, for example, the C library. Links are
-    not resolved, so that the caller can notice when a link is changed."""
+    The reports are in `folder` (see `output`). Links are not resolved, so that the caller can notice when a link is
+    changed."""
     texts = (path.read_bytes() for path in folder.glob("loaded.*"))
     found = {Path(os.fsdecode(name)) for text in texts for name in _LOADED.findall(text)}
     return sorted(path for path in found if path.is_file() and not _is_system(path.resolve()))

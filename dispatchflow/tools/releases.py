@@ -45,7 +45,7 @@ def fetched_versions(store: Store) -> list[str]:
 def fetch(store: Store, version: str, say: Callable[[str], None]) -> Path:
     """Return the directory of a release, which contains `iree/`. Fetch the release if it is missing.
 
-    `say` is a function that is called with each line of text about the progress.
+    `say` is called with each line of text about the progress.
 
     Raises:
         ToolchainError: the release does not exist, or it cannot be fetched or unpacked."""
@@ -169,7 +169,9 @@ def edited(store: Store, version: str) -> list[str]:
 
 
 def warning(version: str, found: Sequence[str]) -> str:
-    """Return a warning that files of a release have changed. `found` is the result of `edited`."""
+    """Return a warning that files of a release have changed.
+
+    `found` has a text such as `FILE differs` for each changed file; the function `edited` returns these texts."""
     files = ", ".join(found[:3]) + (f", and {len(found) - 3} more" if len(found) > 3 else "")
     return f"iree={version} is damaged or was edited: {files}; to fetch it again: doit toolchains remove={version}"
 

@@ -31,10 +31,10 @@ _INSTALL = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-com
 def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables `variables` with the changes that the toolchain's tools need.
 
-    - If LD_LIBRARY_PATH is set, the toolchain's own directories are put before the others. The tools then load the
-      toolchain's own libraries, whose content is part of its digest (hash).
-    - If the path of the linker needs shell quotes, IREE_LLVM_EMBEDDED_LINKER_PATH is set to the quoted path. Up to
-      release 3.13, the compiler does not quote this path when it passes it to a shell."""
+    - If LD_LIBRARY_PATH is set, the toolchain's own directories are put first. The tools then load the libraries
+      whose content is part of the toolchain's digest (hash).
+    - If the linker's path needs shell quotes, IREE_LLVM_EMBEDDED_LINKER_PATH is set to the quoted path. Up to release
+      3.13, the compiler passes this path to a shell without quotes."""
     seen = dict(variables)
     if _LIBRARIES in seen:
         folders = dict.fromkeys(map(os.path.dirname, (toolchain.compiler, os.path.realpath(toolchain.compiler))))
@@ -62,11 +62,11 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
     """Find the toolchain that `word` selects. `word` is the value of `iree=` on a command line.
 
     Args:
-        word: `current` for this Python environment, a release such as `3.12.0`, or the path of an IREE build tree or of
-            a Python environment.
+        word: `current` for this Python environment, a release such as `3.12.0`, or the path of an IREE build tree or
+            of a Python environment.
         say: a function that is called with each line about a download, and with a warning about changed files.
-        see: a function that is called with the path of each file or directory on which the result depends. It returns a
-            text (a stamp) that changes when the file changes.
+        see: a function that is called with the path of each file or directory on which the result depends
+            (`stamps.See`).
 
     Raises:
         ToolchainError: the compiler or the runtime is missing or does not run."""
@@ -137,7 +137,7 @@ def _first_present(places: Sequence[Path], names: Sequence[str], see: See) -> Pa
 def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
     """Return a `Toolchain` that describes the program `compiler` and the tools in the folder `runtime`.
 
-    The store keeps the result until a file of the toolchain changes. `see` is explained in `find`.
+    The store keeps the result until a file of the toolchain changes.
 
     Raises:
         ToolchainError: a program does not run, or the files that the compiler loads cannot be determined."""
@@ -218,11 +218,10 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
 
 
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
-    """Return one file from each directory that has `compiler` or a file of the compiler in `ran`.
+    """Return one file from each directory that contains the compiler or a part of it.
 
-    The caller looks for the linker and the platform libraries in these directories. `ran` are the files that were
-    loaded when `compiler` ran. If `compiler` is a script that starts /opt/iree/bin/iree-compile, `ran` has that
-    file."""
+    The result has the file `compiler`, and files in `ran` with the compiler's code or the same name. `ran` lists the
+    files that were loaded when `compiler`, which may be a script, ran."""
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 
@@ -239,8 +238,7 @@ def _files_beside(compiler: Path) -> list[Path]:
 def _require_code(compiler: Path, ran: Sequence[Path]) -> None:
     """Check that the code of an IREE compiler is in the file `compiler`, or in a file of the list `ran`.
 
-    The list `ran` has the files that were loaded when `compiler` printed its version. If `compiler` is a script, the
-    code is in one of them.
+    `ran` has the files that were loaded when `compiler`, which may be a script, printed its version.
 
     Raises:
         ToolchainError: none of the files contains the code."""

@@ -82,11 +82,11 @@ class Traced:
 def capture(runtime: TracyRuntime, program: Program, scratch: Path, limit_s: float, memory_bytes: int | None) -> Traced:
     """Run `program` to its end and write its trace into the folder `scratch`.
 
-    All processes of the program are killed after `limit_s` seconds. `memory_bytes` limits the memory of each process.
-    If `memory_bytes` is None, there is no limit.
+    All processes of the program are killed after `limit_s` seconds. `memory_bytes` limits the memory of each (None:
+    no limit).
 
     Raises:
-        ToolError: the time limit was reached, the program never connected to the capture tool, or this tool failed."""
+        ToolError: the time limit was reached, no program connected to the capture tool, or the tool failed."""
     port = str(_free_port())
     log, facts, file = (scratch.absolute() / name for name in (_LOG, _FACTS, FILE))
     request = {

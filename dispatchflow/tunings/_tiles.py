@@ -10,9 +10,9 @@ from dispatchflow.tunings.api import Applied, Lowering, Operation
 def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowering:
     """Return the text that gives an operation's main op the attribute `compilation_info`.
 
-    The main op is the one that gets the tile sizes. `configuration` is the text of the lowering configuration.
-    `pipeline` is the name of the pipeline, optionally followed by further fields of `translation_info`. `region` is
-    explained in `Lowering.region`."""
+    The main op is the one that gets the tile sizes. `configuration` is its lowering configuration as text. `pipeline`
+    is a pipeline's name, optionally followed by further fields of `translation_info`. `region`: see
+    `Lowering.region`."""
     return Lowering(
         prelude=f"""\
 #config = {configuration}
@@ -46,9 +46,9 @@ def not_applied(asked: str, applied: Applied) -> str:
 
 
 def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...]:
-    """Return the sizes in `value`, which is the value of the tuning parameter `name`.
+    """Return the sizes in `value`, the value of the tuning parameter `name`.
 
-    `form` is the allowed form of the value, such as `[m, n] or [m, n, k]`.
+    `form` is the allowed form, such as `[m, n] or [m, n, k]`.
 
     Raises:
         ValueError: the number of sizes is wrong, or a size is below `least` or not an integer."""

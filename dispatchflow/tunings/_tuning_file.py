@@ -53,9 +53,9 @@ class FileTuning(Tuning, ABC):
         """The flag with which the compiler reads the file."""
 
     def ignored(self, operation: Workload, applied: Applied) -> str | None:
-        """Return None if some op was lowered with a configuration from the file, otherwise why no op was.
+        """Return why the compiler used no configuration from the file, or None if it used one.
 
-        The reason is that the file matched no op, or that no matched op kept its configuration from the file."""
+        There are two reasons: the file matched no op, or no matched op kept its configuration from the file."""
         named_here = set(_configurations(self.file.text))
         matched = named_here & set(applied.given)
         kept = {config for executable in applied.executables for _, config in executable.configurations}

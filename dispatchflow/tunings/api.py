@@ -110,8 +110,7 @@ class Tuning:
         """Return the tunings that a spec requests with `"FAMILY"` or with `{family = "FAMILY", …}`.
 
         `parameters` are the other entries of the second form. Without parameters, the result has all predefined
-        tunings of the family. It is empty if the family has no predefined tunings, because its tunings always need
-        parameters.
+        tunings of the family; some families have none.
 
         Raises:
             ValueError: a parameter is unknown, missing or out of range; the message says what is allowed."""
@@ -178,8 +177,8 @@ class Tuning:
     def requested(self, operation: Operation) -> str | None:
         """Return the requested configuration as text, for the column `requested_configuration` of a row.
 
-        Returns None if the compiler chooses the configuration. If the tuning adds only flags, `operation` may also be a
-        user's own MLIR module."""
+        Returns None if the compiler chooses the configuration. If the tuning adds only flags (`annotates` is false),
+        `operation` may also be a user's `Module`: use only the members of `Workload`."""
         return None
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:

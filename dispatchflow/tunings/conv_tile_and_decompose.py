@@ -19,11 +19,11 @@ _NAME = re.compile(r"conv_tile_and_decompose_(\d+(?:x\d+){3})_(\d+(?:x\d+){3})_(
 
 @dataclass(frozen=True, slots=True)
 class ConvTileAndDecompose(Tuning):
-    """The tile sizes for a convolution or pooling.
+    """The tile sizes for a convolution or pooling (docs/tunings.md).
 
-    The dimensions of the result are n (image), oh (row), ow (column) and f (channel). The summed dimensions are kh and
-    kw (the window's row and column) and c (input channel). In a depthwise convolution or a pooling, the sizes for f are
-    used for the channels, and the size for c is not used."""
+    The dimensions of the result are n (image), oh (row), ow (column) and f (channel). The summed dimensions are kh
+    and kw (the window's row and column) and c (input channel). In a depthwise convolution or a pooling, c is not
+    used."""
 
     distribution: tuple[int, ...]
     """The tile that a worker computes at a time, in the order [n, oh, ow, f] for every layout.

@@ -35,10 +35,10 @@ class TransformLibrary(FileTuning):
 
     @property
     def name(self) -> str:
-        """The name of the tuning: `transform_library_`, the file's title and the beginning of its digest.
+        """The name of the tuning, such as `transform_library_my_0123abcd` for the file `my.mlir`.
 
-        An example is `transform_library_my_0123abcd`. If `entry` is not the default, the entry follows after a dot:
-        `transform_library_my_0123abcd.main`."""
+        `0123abcd` is the beginning of the hash of the file's text. If `entry` is not the default, the entry
+        follows after a dot: `transform_library_my_0123abcd.main`."""
         entry = "" if self.entry == _ENTRY else f".{self.entry}"
         return f"{self.family}_{named(self.file)}{entry}"
 

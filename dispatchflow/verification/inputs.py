@@ -1,23 +1,9 @@
 """Make an operation's inputs by a recipe, with the same bytes on every machine and with every numpy.
 
-A recipe is a way to make inputs whose results show certain errors (docs/verification.md). Random numbers come from
-Philox's raw stream, which numpy keeps stable (NEP 19); see `operations._random`. Each operand has its own stream,
-independent of the tuning. An operation may define recipes itself (`Operation.made`). The other recipes are:
-
-- `exact`: floating-point operands are small integers, with enough zeros that the accumulator represents every partial
-  sum exactly. All orders of summation give the same bits, so a difference is a bug and not rounding. At most
-  `ExactRange.safe` terms of each result are nonzero (oneDNN's tests/benchdnn/matmul limits only the average number).
-  If the sums are stored without a bias, relu or the like, each line of an operand, such as a row of A in A·B, is
-  multiplied by a power of two. Factors of integer types are large, and sums may wrap (see `_range`).
-- `largest`: integers near one end of their type's range; see `operations._range.largest`.
-- `wide`: like `exact`, but the operands have as many digits as exact sums allow (22 of f32's 24 binary digits). In
-  most products one factor has all these digits and the other is 1 or -1 (for 8-bit floats, plus or minus a power of
-  two). In some products of f32 or f64, each factor has half of the digits. Sums may have few nonzero terms (at most 4
-  in f32), spread over summed dims. In A·B, the next row (or column) of the result has them at other indices `k`.
-  The result has wrong bits if a kernel reads operands in a narrower type, leaves out a part of a product, or adds a
-  part in a narrower accumulator.
-- `random`: floating-point numbers are uniform in [-1, 1), or in the operand's own range, and are rounded to the
-  element type. Integers are uniform in their type's range, or in a part of it for a bias before a relu."""
+A recipe is a way to make inputs whose results show certain errors; docs/verification.md describes the recipes. An
+operation may define recipes itself (`Operation.made`). This file makes the inputs of the other recipes, except
+`largest` (`operations._range.largest`). Random numbers come from streams that numpy keeps stable (see
+`operations._random`). Each operand has its own stream, independent of the tuning."""
 
 from __future__ import annotations
 
@@ -63,10 +49,9 @@ def stored(array: Array) -> bytes:
 
 
 def read(path: Path, dtype: np.dtype | str, shape: tuple[int, ...] = (-1,)) -> Array:
-    """Read an array from a file with the array's bytes as the runtime stores them (see `stored`).
+    """Read an array from a file in the format of the runtime (see `stored`).
 
-    Without a shape, the array is flat. A file of 4-bit elements has two in each byte: if three were stored, the
-    flat array has four, and the last is 0."""
+    Without a shape, the array is flat. An odd number of 4-bit elements then gets one more element, which is 0."""
     if (element := np.dtype(dtype)).name not in _PACKED:
         return np.fromfile(path, element).reshape(shape)
     pairs = np.fromfile(path, np.uint8)
@@ -85,9 +70,10 @@ def made(operation: Operation, recipe: str) -> list[Array]:
 
 
 def exact(operation: Operation, which: int = 0) -> list[Array]:
-    """Return operands with which all partial sums are exact, as the recipe `exact` makes them.
+    """Return the operands of the recipe `exact`, with which no partial sum needs rounding.
 
-    An operation may have several sets of such operands: `which` is 0 for `exact`, 1 for `exact2`, and so on."""
+    A recipe is a way to make inputs. An operation may have several sets of such operands: `which` is 0 for the
+    recipe `exact`, 1 for `exact2`, and so on."""
     sets, recipe = thinnings(operation), 5 + which if which else 0
     thinning = sets[which]
     made = []
@@ -114,33 +100,40 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) -> Array:
     """Return random integers from -r to r, without 0, for an operand; `exact_range` chooses r.
 
-    If a relu or gelu follows, `ExactRange.shift` is added to the integers of each operand that is added to sums, such
-    as a bias. Most sums are then positive. If `clipped` is true, most sums must be negative (see `Thinning.clipped`),
-    and the shift is subtracted from a floating-point bias, not added. Finally, `_held` adapts the integers to the
-    element type."""
+    Before a relu or gelu, an operand that is added to sums, such as a bias, is shifted up by `ExactRange.shift`, so
+    that most sums are positive. If `clipped` is true, most sums must be negative, and a floating-point bias is
+    shifted down."""
     numbers = exact_range(operation)
     values = below(raw, 2 * numbers.r) - numbers.r
     values += values >= 0  # no zeros: a lost zero would not be noticed
     if not _multiplied(operand) and operation.factors > 1:
+        # An integer bias is always shifted up: if `clipped`, `near_ends` makes positive sums wrap to negative ones.
         values += -numbers.shift if clipped and operand.type.element.is_float else numbers.shift
     return _held(values, operand.type.element).reshape(operand.type.shape)
 
 
 def _balanced(operation: Operation, operand: Operand) -> Array:
-    """Return the elements of a factor so that the terms of each sum are 1 or -1 and add up to 3 or 4.
+    """Return the elements of a factor of a product, 1 and -1, so that each sum of terms is 3 or 4.
 
-    The factor that has more elements consists of 1 and -1, and the other factor is 1 everywhere. In a sum of fewer than
-    four terms, all terms are 1."""
-    shape, terms = operand.type.shape, operation.terms
-    if operand != max(filter(_multiplied, operation.operands()), key=lambda each: each.type.size):
+    Only one factor has elements -1, and none if sums have at most four terms. With padding, a sum at the edge of an
+    image may be another number."""
+    shape, terms, axes = operand.type.shape, operation.terms, operand.summed or operand.crossed
+    # The signs are in a factor whose lines have all terms of a sum: the weights of a convolution, never its image.
+    if operand != max(filter(_multiplied, operation.operands()), key=lambda each: (_line(each), each.type.size)):
         return np.ones(shape, np.int64)
-    return np.where(_mask(shape, operand.summed or operand.crossed, (terms + 4) // 2), 1, -1)
+    return np.where(_mask(shape, axes, (terms + 4) // 2), 1, -1)
+
+
+def _line(operand: Operand) -> int:
+    """Return how many elements of an operand belong to one sum, along its summed axes."""
+    return prod(operand.type.shape[axis] for axis in operand.summed or operand.crossed)
 
 
 def wide_digits(operation: Operation) -> tuple[int, int]:
-    """Return (number of an element's binary digits, number of a sum's nonzero terms) for `wide`.
+    """Return (binary digits of an element, nonzero terms of a sum) for the inputs of the recipe `wide`.
 
-    Both numbers are so small that each sum is exact, in any order of summation."""
+    A recipe is a way to make inputs. Both numbers are so small that each sum is exact, in any order of summation. A
+    product of f32 matrices has (22, 4), if `k` is at least 4."""
     room = min(operation.types.accumulator.digits, operation.types.result.digits)
     digits = min(max(element.digits for element in operation.signature.operands[:2]), room - 2)
     addends = operation.addends  # they have the result's type, and all its digits
@@ -150,8 +143,8 @@ def wide_digits(operation: Operation) -> tuple[int, int]:
 def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
     """Return the operands of the recipe `wide`, or of the recipe `wide2` if `exchanged` is true.
 
-    In most terms of a sum, one factor has as many binary digits as exact sums allow, and the other is 1 or -1 (for
-    8-bit floats, plus or minus a power of two). In `wide2`, the two factors have exchanged roles."""
+    A recipe is a way to make inputs. In most products, one factor has many binary digits (`wide_digits`). The other
+    factor is plus or minus a power of two. In `wide2`, the two factors have exchanged roles."""
     digits, _ = wide_digits(operation)
     # If few results use an element, all numbers are positive before a relu, so that it hides no result.
     positive = operation.compares_bits("wide") and any(thinning.clipped for thinning in thinnings(operation))
@@ -192,12 +185,10 @@ def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
 
 
 def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
-    """Return (axes along which each operand has zeros in `wide`, number of nonzero elements in a line).
+    """Return where the recipe `wide` has zeros: (axes for each operand, nonzero elements in a line).
 
-    A line lies along these axes. For A·B, the result ([(1,), ()], 4) means: each row of A has 4 nonzero elements,
-    and B has no zeros. The next row usually has its 4 elements at other indices `k`. The zeros are put where more of
-    the indices `k` keep a nonzero element in some line. For example, let k be 256. With 4 elements each, 8 rows of A
-    cover 32 of the indices, and 16 columns of B cover 64: B gets the zeros."""
+    A recipe is a way to make inputs; zeros keep its sums exact. A line of an operand lies along these axes. For A·B,
+    the result ([(1,), ()], 4) means: each row of A has 4 nonzero elements, and B has no zeros."""
     operands, (_, terms) = operation.operands(), wide_digits(operation)
     found: list[tuple[float, list[tuple[int, ...]], int]] = [(0, [()] * len(operands), 0)]
     for name in ("summed", "crossed"):
@@ -208,21 +199,21 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
             length = prod(tensor.shape[axis] for axis in along)
             share = min(terms * length // operation.terms, length)
             found.append((min(share * (tensor.size // length), length) / length, axes, share))
+    # Choose the factor whose lines together have nonzero elements at more of the indices `k`.
     _, chosen, share = max(found, key=lambda one: one[0])
     return chosen, share
 
 
 def _all_codes(operation: Operation) -> int:
-    """Return the number of exponents that `wide` gives to the 8-bit floats of a line.
+    """Return how many different exponents the 8-bit floats of a line can have in the recipe `wide`.
 
-    A line is, for example, a row of A in A·B. Kernels may decode 8-bit floats with a table. To test all parts of the
-    table, `wide` combines these exponents with all significands of the type (`_range.codes`). The result is 0 if
-    `wide` does not do this: for factors that are not 8-bit floats or have more digits than exact sums allow, and for
-    operations with a bias, a relu or the like."""
+    A recipe is a way to make inputs. A line is, for example, a row of A in A·B. The result is 0 if `wide` does not
+    combine these exponents with all significands of the type (`codes`)."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     if not narrow or operation.addends or operation.clips:
         return 0
+    # Kernels may decode 8-bit floats with a table: the exponents, with all significands, test all of its parts.
     return max(1, min(types.accumulator.digits, types.result.digits) - digits - ceil(log2(terms)) + 1)
 
 
@@ -234,11 +225,13 @@ def _multiplied(operand: Operand) -> bool:
 
 
 def _turn(size: int, digits: int) -> Array:
-    """Return which factor of A[i, k] · B[k, j] has many digits in the recipe `wide`, for each index k.
+    """Return a number for each index k that says which factor of A[i, k] · B[k, j] has many binary digits.
 
-    The result has `size` numbers, one for each k. 0: A[i, k] has `digits` binary digits, and B[k, j] is 1 or -1 (for
-    8-bit floats, plus or minus a power of two). 1: the same with A and B exchanged. `_BOTH`: each has half of the
-    digits."""
+    A and B are operands of the recipe `wide` (a way to make inputs), and k has `size` values. The numbers mean:
+
+    - 0: A[i, k] has `digits` binary digits, and B[k, j] is plus or minus a power of two.
+    - 1: the same with A and B exchanged.
+    - 2 (`_BOTH`): each factor has half of the digits."""
     # Only types with many digits have `_BOTH`: their products may be computed from products of parts of the factors.
     #
     # Each index has a rank, and `_mask` selects indices with successive ranks. The answers are the Thue-Morse sequence
@@ -271,9 +264,9 @@ def _held(values: Array, element: ElementType) -> Array:
 def _mask(shape: tuple[int, ...], axes: tuple[int, ...], share: int, part: int = 0, parts: int = 1) -> Array:
     """Return a boolean array of this shape in which `share` positions of each line are true.
 
-    A line has all positions that differ only in their indices along `axes`: if `axes` is (1,), each row of a matrix
-    is a line. If a line has at most `share` positions, all of them are true. Arrays for different values of `part`,
-    from 0 to `parts` - 1, are true at different positions if each line has at least `parts` · `share` positions."""
+    A line lies along `axes`: with the axes (1,), each row of a matrix is a line. If a line has fewer than `share`
+    positions, all are true. Different values of `part`, from 0 to `parts` - 1, select different positions if each
+    line has at least `parts` · `share` of them."""
     # `terms` is the number of positions of a line. Position i is true if (i · stride + offset) mod terms < share,
     # with a stride that spreads the true positions. The offset is (line number · parts + part) · share. Therefore the
     # parts of a line have different true positions, and so do neighboring lines.

@@ -154,8 +154,8 @@ def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
 def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, bytes]]:
     """Return the user's expected results: a dict from index to (type such as `4x8xf32`, bytes).
 
-    The type is "" if the user's file does not state it. Results that are bare numbers (no tensors) are not in the dict
-    if the user gives files only for the tensors.
+    The type is "" if the user's file does not state it. Bare numbers (no tensors) are left out if the user gives
+    files only for the tensors.
 
     Raises:
         ToolError: the number of results, a type or a size differs from the function's."""
@@ -248,10 +248,10 @@ def content(file: File) -> bytes:
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
-    """Return (object files of a module, text of the module in which their names replace their paths).
+    """Return (object files of a module, text that refers to them by name instead of by path).
 
-    The files are a dict from name to content. A name consists of the digest of the content and the suffix of the
-    path, or `.object` if the path has none. `printed` is the text with the paths, as the compiler prints it.
+    The files are a dict from name to content. A name is the content's digest with the path's suffix (or `.object`).
+    `printed` is the module's text with the paths, as the compiler prints it.
 
     Raises:
         ToolError: planning could not read an object file, or the module's `preprocessing_pipeline` names a file.

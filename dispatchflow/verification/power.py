@@ -1,22 +1,8 @@
 """Check which errors in a kernel the verification of an operation would detect.
 
-A recipe is a way to make inputs whose results show certain errors (docs/verification.md). If the bound on the
-results' errors is too large, wrong results pass. Therefore this check imitates wrong kernels, with the inputs of each
-recipe. It plants an error in an operand, computes the reference from the operands with the error, and judges the
-outcome as if a kernel had returned it. At least one recipe must detect each of these errors:
-
-- All elements of an operand are zero.
-- All elements at one index of an axis of an operand are zero, for example one row of a matrix. For each axis, the
-  last index and a random one are tried.
-- One element of an operand is zero. This is tried for `_PLACES` elements, or for `_FEWER` in a large operand.
-- All elements of an operand keep only half of their type's binary digits, as if they were read in a narrower type.
-- In A·B, every second column of A, or every second row of B, keeps only half of the digits; in most convolutions,
-  every second channel of the image or the weights. Indices near the edges are unchanged (see `_middle`). The error
-  is planted only if there are at least `_LINES` indices and the recipe `wide` can show it (see `_spread`).
-
-If an error changes a result but no recipe detects it, the verdict is `mistrusted`. Operations that a user adds are
-checked too. A planted error affects all results that use the spoilt elements. Errors in single results are not
-planted: the recipes `random` and `exact` exist to find them."""
+A recipe is a way to make inputs. The check plants an error in the inputs of each recipe, computes the reference
+from them, and judges this wrong result as if a kernel had returned it. If an error changes a result but no recipe
+detects it, the verdict is `mistrusted`. The errors are listed in docs/verification.md#what-the-recipes-would-see."""
 
 from __future__ import annotations
 
@@ -69,10 +55,10 @@ class Spoilt(NamedTuple):
 
 
 def unseen(operation: Operation) -> list[str]:
-    """Return the errors that verification would not detect, such as `operand 0 read as zeros`.
+    """Return the errors of a kernel that verification would not detect, such as `operand 0 read as zeros`.
 
-    The errors are planted in the inputs of each recipe (a way to make inputs). To save time, a large operation is
-    replaced by a smaller one, whose sums have as many terms but which has fewer results."""
+    Errors that change no result are left out. To save time, a large operation is replaced by one with fewer
+    results (`excerpt`)."""
     try:
         return _unseen(excerpt(operation))
     except ToolError:  # a reference that works only for the original sizes
@@ -89,7 +75,9 @@ def _unseen(part: Operation) -> list[str]:
 
 
 def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
-    """Return whether an error changes the results for some recipe's inputs, but no recipe detects it."""
+    """Return whether an error changes results, but is detected with the inputs of no recipe.
+
+    A recipe is a way to make inputs."""
     matters = False
     for recipe in recipes:
         if (seen := recipe.sees(error)) is True:
@@ -117,10 +105,10 @@ def excerpt(operation: Operation) -> Operation:
 
 
 def errors(operation: Operation) -> Iterator[Spoilt]:
-    """Yield the errors that verification must detect, for one operand after the other.
+    """Yield the errors that verification must detect (docs/verification.md), operand by operand.
 
-    The module's docstring lists the errors. The elements that are set to zero one by one are chosen at random. If
-    all elements at one index of an axis are changed, the index is the last one or a random one."""
+    The indices and elements that are set to zero are random, but the last index of each axis is always tried."""
+    # Errors in single results are not planted: the recipes `random` and `exact` exist to find them.
     for index, operand in enumerate(operation.operands()):
         shape, element = operand.type.shape, operand.type.element
         whose = f"operand {index}"
@@ -154,10 +142,9 @@ def _without_element(values: Array, place: int) -> Array:
 
 
 def _spread(operation: Operation) -> bool:
-    """Return whether results for the inputs of the recipe `wide` can show the error that `_middle` plants.
+    """Return whether the recipe `wide` (a way to make inputs) can show the error that `_middle` plants.
 
-    Each line of these inputs, such as a row of A in A·B, may have only few nonzero elements, and `_middle` may change
-    none of them. With at least `_LINES` lines, it changes some, because each line has them at other indices."""
+    An operand in which `wide` has zeros must have at least `_LINES` lines, such as the rows of A in A·B."""
     if not operation.has_wide:
         return False
     thinned = [
@@ -165,14 +152,14 @@ def _spread(operation: Operation) -> bool:
         for operand, axes in zip(operation.operands(), inputs.wide_places(operation)[0], strict=True)
         if axes
     ]
+    # Lines have their nonzero elements at different indices: with `_LINES` lines, `_middle` changes some of these.
     return min(thinned, default=0) >= _LINES
 
 
 def _middle(values: Array, axis: int, element: ElementType) -> Array:
-    """Return a copy in which the values at every second index of `axis` keep half of their type's digits.
+    """Return a copy in which the values at every second index of `axis` have only half of their digits.
 
-    `element` is the type of `values`. About an eighth of the axis at each end is unchanged: if the axis has 16
-    indices, only the values at 3, 5, 7, 9, 11 and 13 are changed (by the function `halved`)."""
+    An eighth of the axis at each end is left out: of 16 indices, 3, 5, 7, 9, 11 and 13 are changed."""
     values = values.copy()
     lines, size = values.swapaxes(0, axis), values.shape[axis]
     places = slice(size // 8 | 1, size - size // 8, 2)
@@ -196,16 +183,19 @@ def halved(values: Array, element: ElementType) -> Array:
 
 
 class _Recipe:
-    """The inputs and expected results of an operation for one recipe, computed on first use."""
+    """An operation's inputs from one recipe (a way to make inputs), and its expected results for them.
+
+    They are computed on first use."""
 
     def __init__(self, operation: Operation, recipe: str) -> None:
         self._operation, self._recipe = operation, recipe
 
     @cached_property
     def _made(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
-        """Return (operands, expected result in float64 or int64, arrays with which results are compared).
+        """Return (operands, expected result, arrays with which results are compared).
 
-        These arrays are the rounded expected result if bits are compared, and otherwise reference and tolerance."""
+        The operands and the expected result are float64 or int64. If bits are compared, the third part has only
+        the expected result in the result's type; otherwise it is (reference, tolerance) from `reference.bounds`."""
         operation, narrow = self._operation, inputs.made(self._operation, self._recipe)
         operands, value = reference.widened(narrow), reference.unrounded(operation, narrow)
         if operation.compares_bits(self._recipe):

@@ -30,16 +30,16 @@ SMALLEST_NORMAL = {
 def expected(operation: Operation, operands: Sequence[Array]) -> Array:
     """Return the expected result, converted to the result's element type.
 
-    Before the conversion, the result is exact if every partial sum is an integer below 2**53. Integers wrap in two's
-    complement."""
+    Before the conversion, the result is exact if every partial sum is an integer below 2**53. The conversion to an
+    integer type wraps in two's complement: 300 becomes 44 in i8."""
     return unrounded(operation, operands).astype(dtype_of(operation.types.result))
 
 
 def wanted(operation: Operation, operands: Sequence[Array], recipe: str) -> Iterator[tuple[str, Array]]:
-    """Yield each array with which results for a recipe's inputs are compared, as (name, array).
+    """Yield (name, array) for each array with which the results of a kernel are compared.
 
-    If bits are compared, it is the array of expected results. Otherwise there are two arrays: the reference and the
-    tolerance."""
+    `recipe` names the way in which the operands were made (docs/verification.md). If bits are compared, the only
+    name is `RECIPE`; otherwise the names are `RECIPE_reference` and `RECIPE_tolerance` (see `bounds`)."""
     if operation.compares_bits(recipe):
         yield recipe, expected(operation, operands)
     else:
@@ -56,18 +56,12 @@ def unrounded(operation: Operation, operands: Sequence[Array]) -> Array:
 def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "random") -> tuple[Array, Array]:
     """Return (reference, tolerance) in float64: a result passes if |result - reference| ≤ tolerance.
 
-    The result's type must be floating-point. `recipe` is the way in which the operands were generated
-    (docs/verification.md).
+    The result's type must be floating-point. `recipe` names the way in which the operands were made
+    (docs/verification.md). A reference that becomes infinite in the result's type is returned as infinity.
 
-    For `random`, tolerance = error + u · (|reference| + smallest normal), where u = 2**-digits of the result's type.
-    `error` is the operation's bound on the rounding errors for these operands, without the final rounding
-    (`Operation.error_on`). The other term covers the final rounding and underflow.
-
-    For other recipes, `error` may be much smaller than the result's last digit, and a term for the final rounding
-    would hide small errors. Therefore reference - error and reference + error are rounded to the result's type. The
-    tolerance is the distance from the reference to the farther of these two rounded numbers. If both are the same
-    number, only this number passes; its neighbor passes too if the reference is exactly halfway between them. Even a
-    sum that is wrong by less than the last digit is thus detected if it rounds to a wrong number."""
+    For `random`, tolerance = error + u · (|reference| + smallest normal), where `error` is `Operation.error_on`
+    and u = 2**-digits of the result's type. For other recipes, the tolerance is the distance from the reference to
+    the farther of reference - error and reference + error, both rounded to the result's type."""
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)
@@ -77,6 +71,8 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
     if recipe == "random":
         return value, error + result.unit * (abs(value) + SMALLEST_NORMAL.get(result, 2.0**-126))
     dtype = dtype_of(result)
+    # `error` may be much smaller than the last digit: a term for the final rounding would hide small errors. If both
+    # ends are one number, only it passes, or also its neighbor if the reference is exactly halfway between them.
     with np.errstate(over="ignore", invalid="ignore"):
         ends = ((value + side * error).astype(dtype).astype(np.float64) for side in (-1, 1))
         return value, np.nan_to_num(np.maximum(*(abs(end - value) for end in ends)))

@@ -1,28 +1,9 @@
-"""Compute tolerances for floating-point results of a user's module.
+"""Compute tolerances for floating-point results of a user's module (docs/modules.md#tolerance).
 
-There is no error analysis of a user's program. Therefore tolerances are derived from the expected result, whose
-elements show how large the terms of the sums may have been. If the terms of a sum cancel, the sum is small, but
-its rounding errors are those of large terms. The surroundings of an element, the elements near it, are assumed to
-be about as large as its terms. The tolerance of an element is therefore rtol · (magnitude of the element +
-magnitude of its surroundings), where rtol is the relative tolerance.
-
-The root mean square of the complete result is no measure of the surroundings, because the largest elements
-dominate it. If the result has a mask of -3.4e38, or one row that is a million times the others, nearly any value
-of the other elements would pass. Therefore there are two tolerances:
-
-- *tight*: the magnitude of the surroundings is four times the typical magnitude, but at most the root mean square
-  of all elements. An element's typical magnitude is computed from the medians of its line (usually the elements
-  along the last axis) and of its column (`_typical`). An element within this tolerance is right.
-- *loose*: the magnitude of the surroundings is the root mean square of all elements, except those above 2**60
-  times the typical magnitude, such as a mask of finfo.min. A sum of typical size cannot have had terms that large:
-  their rounding errors would be larger than the typical magnitude, even in f64. An element outside of this
-  tolerance is wrong.
-
-For an element between the two tolerances, only an analysis of the program could decide, so the verdict is
-`mistrusted`. If elements have similar magnitudes, as results for random inputs have, four times the typical
-magnitude is more than the root mean square. Both tolerances then use the root mean square, and are equal. The
-smallest normal number is added to the magnitudes of the tight tolerance, for results that underflow. The loose
-tolerance is never smaller than the tight one."""
+The rounding errors of a user's program are not analyzed. The tolerance of an element is rtol · (its magnitude +
+the magnitude of its surroundings). The surroundings show how large the terms of its sum may have been. Two
+estimates of them give a *tight* and a *loose* tolerance. If an error is between the two, the verdict is
+`mistrusted`."""
 
 from __future__ import annotations
 
@@ -61,7 +42,7 @@ def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Arra
     """Return (tight, loose): two arrays of tolerances with the shape of `expected`.
 
     An element is right if its error is within the tight tolerance, and wrong if its error is above the loose one.
-    `expected` is a float64 array. `element` is the element type of the results."""
+    `expected` is in float64; `element` is the type of the results' elements."""
     size = abs(expected)
     least = SMALLEST_NORMAL.get(element, 2.0**-126)
     ordered = np.sort(size[np.isfinite(size)], axis=None)
@@ -69,6 +50,7 @@ def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Arra
     counts = np.searchsorted(ordered, typical * _NO_TERM, side="right")
     all_rms, terms_rms = _rms(ordered, ordered.size), _rms(ordered, counts)
     with np.errstate(invalid="ignore"):  # 0 × inf: an expected infinity has no tolerance
+        # `least` is for results that underflow.
         tight = rtol * (size + np.minimum(all_rms, _TYPICAL * typical) + least)
         return tight, np.maximum(tight, rtol * (size + terms_rms))
 
@@ -82,11 +64,13 @@ def _rms(ordered: Array, counts: Array | int) -> Array:
 
 
 def _typical(sizes: Array) -> Array:
-    """Return a typical magnitude for each element from the medians of its line (see `_length`) and column."""
-    # It is the median of the element's line times the median of its column, divided by the median of all elements.
-    # Therefore lines and columns (channels) with different scales are each judged by their own scale. Two kinds of
-    # elements are left out of the medians: zeros, because masks and clipped results have many zeros, and very large
-    # values, such as finfo.min in a mask.
+    """Return each element's typical magnitude: median of its line * median of its column / median of all.
+
+    A line usually extends along the last axis, and a column across all lines (see `_length`). Zeros and very large
+    values do not count."""
+    # Lines and columns (channels) with different scales are each judged by their own scale. Two kinds of elements are
+    # left out of the medians: zeros, because masks and clipped results have many zeros, and very large values, such
+    # as finfo.min in a mask.
     counted = np.where(np.isfinite(sizes) & (sizes > 0), sizes, np.nan)
     ordered = np.sort(counted[np.isfinite(counted)], axis=None)
     small = ordered[ordered.size // 20] if ordered.size else 0.0
@@ -121,10 +105,9 @@ def _length(shape: Sequence[int]) -> int:
 
 
 def _median(lines: Array, otherwise: float) -> Array:
-    """Return the median of the numbers in each row of `lines`; NaNs are ignored.
+    """Return the lower median of the numbers in each row of `lines`; NaNs are ignored.
 
-    The median of an even count is the lower of the two middle numbers. A row with fewer than `_LEAST` numbers gets
-    `otherwise`, unless it is the only row and has at least one number."""
+    A row with fewer than `_LEAST` numbers gets `otherwise`, unless it is the only row and has a number."""
     ordered = np.sort(lines, axis=1)  # NaN last
     counts = np.isfinite(ordered).sum(axis=1, keepdims=True)
     if not ordered.size:

@@ -1,4 +1,4 @@
-"""If an object file to which a user's module refers changes, the module is linked again."""
+"""A user's module is linked again after a change of an object file that the module names."""
 
 import platform
 import shutil

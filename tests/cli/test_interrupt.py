@@ -1,4 +1,4 @@
-"""A signal ends the command without a traceback, even while a class is created."""
+"""A signal ends the command without a traceback, even while Python executes a `class` statement."""
 
 from __future__ import annotations
 

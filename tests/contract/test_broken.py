@@ -1,4 +1,4 @@
-"""Verification reports wrong results if a test breaks a numpy reference or an MLIR module on purpose."""
+"""If a test breaks a numpy reference or an MLIR module on purpose, the verdict is `different`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def assert_different(record: Record, case: Case) -> None:
 
 
 def without_last_term(operation: Operation, operands: list[Any]) -> list[Any]:
-    """Return the operands with zeros at the last index of all summed axes."""
+    """Return copies of the operands with zeros at the last index of their `summed` axes.
+
+    If an operand has several of these axes, its elements are zero where all are at their last index."""
     changed = [operand.copy() for operand in operands]
     for operand, array in zip(operation.operands(), changed, strict=True):
         if operand.summed:
@@ -58,7 +60,9 @@ BROKEN_REFERENCES: dict[str, Callable[[Operation, list[Any]], list[Any]]] = {
 
 
 def matters(broken: str, cls: type[Operation], signature: str) -> bool:
-    """Return whether `broken`, an error of `BROKEN_REFERENCES`, changes the result for random operands."""
+    """Return whether `broken`, a mistake in a numpy reference, changes the result for random operands.
+
+    `broken` is a key of `BROKEN_REFERENCES`. If the mistake changes the shape of an operand, the answer is False."""
     operation = default_case(cls, signature).operation
     assert isinstance(operation, Operation)
     draw = np.random.default_rng(1)
@@ -127,9 +131,9 @@ BROKEN_BODIES = {
 
 
 def changes(broken: str, cls: type[Operation], signature: str) -> bool:
-    """Return whether the error `broken`, a key of `BROKEN_BODIES`, can be tested with an operation.
+    """Return whether the error `broken`, a key of `BROKEN_BODIES`, can be planted in an operation.
 
-    The error must change the text of the operation's body, and the changed body must compile."""
+    The error must change the text of the operation's MLIR body, and the changed body must compile."""
     operation = default_case(cls, signature).operation
     assert isinstance(operation, Operation)
     if broken == "reads the last operand the other way" and operation.layout[:-1] + "n" not in cls.layouts:
@@ -145,8 +149,8 @@ def changes(broken: str, cls: type[Operation], signature: str) -> bool:
 def one_of_each(parameters: list[Any]) -> list[Any]:
     """Mark all test parameters as slow, except one for each operation.
 
-    A parameter is (kind of error, operation, type). The one that is not slow has the operation's first type. The
-    kinds of errors take turns from operation to operation, so that each kind has quick tests."""
+    A parameter is (kind of error, operation, type). An exception has its operation's first type; the kinds of
+    errors take turns from operation to operation."""
     found, operations = [], list(OPERATIONS.values())
     for parameter in parameters:
         _, cls, signature = parameter.values

@@ -45,10 +45,10 @@ _LIKE_MATMUL = ("batch_matmul", "chain", "matmul_splitk", "matvec", "vecmat")
 
 
 def words_of(choice: tuple[object, ...], case: Case) -> Words:
-    """Return the properties ("words") of a case: each must occur in a case that this file tests.
+    """Return the properties ("words") of a case; the tested cases must together have those of all cases.
 
-    `choice` is (operation, types, layout, option values, tuning, target, shape). Properties are these items, the
-    tuning's family, and the result's type (an epilogue may change it). For `_LIKE_MATMUL`, types are left out."""
+    Properties are the items of `choice` (operation, types, layout, option values, tuning, target, shape), the
+    tuning's family and the result's type. For the operations in `_LIKE_MATMUL`, the types are left out."""
     own = [*choice, case.operation.types.result]
     own[_TUNING] = case.tuning.family
     if choice[0] in _LIKE_MATMUL:
@@ -59,8 +59,8 @@ def words_of(choice: tuple[object, ...], case: Case) -> Words:
 def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -> set[Case]:
     """Return a few of `cases` that together have all properties (`words_of`) of `cases`.
 
-    Properties in `seen` may be missing. If several cases add equally many missing properties, one with the default
-    tuning is taken: with other tunings, some element types, such as i4, take up to ten times as long to compile."""
+    Properties in `seen` may be missing. Among equally good cases, one with the default tuning is taken."""
+    # With other tunings, some element types, such as i4, take up to ten times as long to compile.
     quickly = sorted(cases.items(), key=lambda item: item[1].tuning.family != "default")
     choices = {choice: words_of(choice, case) for choice, case in quickly}
     missing = set().union(*choices.values()) - set(seen)
@@ -75,8 +75,8 @@ def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -
 def quick(name: str, seen: Words) -> set[Case]:
     """Return a few cases of the operation `name` that together have all properties of its cases.
 
-    They need not have the properties (`words_of`) in `seen`, which cases of other operations have. A case with a
-    known failure is returned only if it has a property that no case without a known failure has."""
+    Properties (`words_of`) in `seen` may be missing. A case with a known failure is returned only for a property
+    that cases without one do not have."""
     own = {choice: case for choice, case in CASES.items() if choice[0] == name}
     sure = {choice: case for choice, case in own.items() if not KNOWN.covering(case)}
     found = covering(sure, seen)

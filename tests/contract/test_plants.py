@@ -1,8 +1,7 @@
 """Verification detects errors that the tests plant in operations.
 
-The errors are planted in the numpy references of many variants of an operation, and in the compiled modules of a few
-variants. Errors that any operation may have are also planted in operations that are added later; this file need not
-change."""
+The errors are planted in the numpy references of many variants of an operation, and in the compiled modules of a
+few variants. Errors that any operation may have are planted in every registered operation."""
 
 from __future__ import annotations
 
@@ -29,10 +28,10 @@ from dispatchflow.verification.verdict import compare_bits, compare_bounded
 
 
 def variants(name: str) -> list[Operation]:
-    """Return all variants of an operation that have its first type, and one variant for each further type.
+    """Return variants of an operation: all that have its first type, and one for each other type.
 
-    Variants differ in layout and options. The variant for a further type has the first layout and the first value of
-    each option."""
+    Variants differ in types, layout and options (see `support.variants`). The variant for another type has the
+    first layout and the first value of each option."""
     first = by_name(name)[0]
     return [
         operation
@@ -122,8 +121,8 @@ def edited(name: str) -> list[tuple[str, Operation, str]]:
 def chosen(name: str, every: bool) -> list[tuple[str, Operation, str]]:
     """Return (description, operation, wrong MLIR body) for errors that any operation may have.
 
-    Each error changes operands; for example, it shifts elements. An error is left out if numpy's result for the
-    changed operands passes verification. If `every` is false, only one error of each kind is returned."""
+    A wrong body changes its operands first. An error is left out if numpy's result for these operands passes
+    verification. If `every` is false, only one error of each kind is returned."""
     first = by_name(name)[0]
     # Plants edit operands of static sizes only.
     of_first = [o for o in by_name(name) if o.signature is first.signature and not o.dynamic_dims]
@@ -194,9 +193,10 @@ EVERY = [pytest.param(False, id="some"), pytest.param(True, id="every", marks=[p
 
 @pytest.fixture
 def compiled(name: str, every: bool, workspace: Workspace) -> tuple[Wrong, Record]:
-    """Return an operation's planted errors, and the outcome of compiling them in one module.
+    """Return (wrong functions of an operation, record of compiling them in one module).
 
-    The module has a function for each planted error. Before them, it has the correct functions (see `right_of`)."""
+    Each wrong function has one planted error. Before the wrong functions, the module has the correct ones
+    (`right_of`)."""
     flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host, workspace.resolver.syntax)
     wrong = [*edited(name), *chosen(name, every)]
     functions = [*((operation, operation.body("")) for operation in right_of(wrong)), *(each[1:] for each in wrong)]

@@ -1,7 +1,7 @@
 """The file of an operation or tuning imports no dispatchflow code outside its own folder.
 
-In this folder, it imports only `api.py` and files named `_*.py`. Therefore operations and tunings can be added or
-removed without changing other files. Mistakes in a new file are reported."""
+In this folder, it imports only `api.py` and files named `_*.py`. Therefore operations and tunings can be added
+without changing other files. Mistakes in a new file are reported."""
 
 import ast
 import re

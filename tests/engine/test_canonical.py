@@ -31,7 +31,9 @@ def strict(value):
 
 
 def decoded(content: bytes):
-    """Decode `content`, the result of `canonical(value)`, and return `strict(value)`."""
+    """Decode a result of `canonical`, and return the value with its types, in the form of `strict`.
+
+    For example, `canonical((1, True))` is decoded to `("tuple", (("int", 1), ("bool", True)))`."""
     value, rest = _next(content)
     assert rest == b""
     return value

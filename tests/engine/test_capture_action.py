@@ -1,7 +1,6 @@
 """The key of a capture changes with everything that decides the captured bytes.
 
-A capture contains the operands and results of the sites of a program (the places that launch a dispatch). Unless the
-user chooses sites, it contains all sites that a call may reach."""
+A capture contains the operands and results of the sites of a program (the places that launch a dispatch)."""
 
 from __future__ import annotations
 

@@ -32,9 +32,10 @@ class Compiler:
         return Outcome(self.code, False, 1.5, 1.25, 1000)
 
     def made(self, scratch: Path, text: str = "a", argv: tuple[str, ...] = ARGV, digest: str = "d") -> Any:
-        """Compile `text` through `compiled.keeping`; return the outcome and the files as {path: content}.
+        """Compile `text` through `compiled.keeping`, with `self` as the stand-in for the compiler.
 
-        If `keeping` has kept a compile of the same `text`, `argv` and `digest`, it does not call this fake compiler."""
+        Returns the outcome and the files as {path: content}. `self` is not called if `keeping` has kept a compile of
+        the same `text`, `argv` and `digest` (the toolchain's digest)."""
         scratch.mkdir()
         (scratch / "module.mlir").write_text(text)
         resolver = SimpleNamespace(toolchain=SimpleNamespace(digest=digest), environment={"LC_ALL": "C"})

@@ -1,7 +1,7 @@
 """The MLIR module that calls a measured module with cold inputs has the expected text.
 
-Cold inputs are not in a CPU cache when a call begins, because successive calls use different copies of the operands.
-`iree/rotation.py` emits the module. These tests need no compiler."""
+Cold inputs are not in a CPU cache, because successive calls use different copies of them. These tests need no
+compiler."""
 
 from __future__ import annotations
 

@@ -161,10 +161,9 @@ DIVIDING = Sensitivity(1.0, 1e-6, 0.01, 200.0)
 def covered(felt_by, machines=20, sessions=18, cases=5):
     """Simulate sessions, and return how often a case's interval contains its median in the next session.
 
-    There are two kinds of intervals: "plain" for the measured time, and "anchored" for the time that is corrected
-    with the anchors' times. The function returns two dicts with these kinds as keys. The values of the first dict
-    are the fractions of the intervals that contain the next median; those of the second are the numbers of
-    intervals. `felt_by` estimates how strongly each case follows the machine's speed."""
+    The result is two dicts: the fractions of the intervals that contain the next median, and the numbers of
+    intervals. The key "plain" is for measured times, and "anchored" for times corrected with the anchors' times.
+    `felt_by` is the class `Felt` or a substitute."""
     held = {"plain": [], "anchored": []}
     for seed in range(machines):
         rng, history, earlier, before = np.random.default_rng(seed), History(), [], {}

@@ -205,9 +205,8 @@ def test_without_pauses_rounds_follow_each_other_and_the_measurement_records_it(
 def waiting(monkeypatch):
     """Replace `run_block`; return an empty list to which tests add the results of future blocks.
 
-    An entry is (waited, block's time in ns). `waited` is the fraction of the time in which the block waited for a CPU,
-    or None if this is unknown. Each block removes the first entry of the list. If the list is empty, a block takes 1 ms
-    and hardly waits."""
+    An entry is (fraction of the time in which the block waited for a CPU, or None if unknown; block's time in ns).
+    Without an entry, a block takes 1 ms and hardly waits."""
     coming = []
 
     def run_block(bench, toolchain, trial):

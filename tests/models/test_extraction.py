@@ -1,7 +1,7 @@
 """Each module that is extracted for a site of a program becomes a sweep of a spec.
 
-The sweep names the module's file, its inputs and its expected results. The extracted modules, this spec and a script
-are in one folder, which is called a bundle."""
+The sweep names the module's file, its inputs and its expected results. A folder with the modules, the spec and a
+script is called a bundle."""
 
 import struct
 import subprocess

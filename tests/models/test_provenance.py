@@ -41,7 +41,7 @@ def launch(number, at_load=False, function="main$async"):
 
 
 def program(source, flow, *bodies, launches=None):
-    """Return a program: `source` is the user's module; `flow` has one dispatch for each of `bodies`."""
+    """Return the `Program` of the user's nodes, the nodes of phase `flow`, and its dispatches' bodies."""
     places = [number for number, each in enumerate(flow) if each.kind == "flow.dispatch.workgroups"]
     formed = [Dispatch(place, body, (), ()) for place, body in zip(places, bodies, strict=True)]
     host = launches or [launch(number) for number in range(len(formed))]

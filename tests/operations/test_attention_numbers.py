@@ -1,4 +1,6 @@
-"""Verification reports attention kernels that round operands, or that are wrong only for some numbers."""
+"""Verification reports attention kernels that round operands, or that are wrong only for some values.
+
+For example, the exponential is wrong for arguments from -120 to -60, or products above 65504 are infinite."""
 
 from __future__ import annotations
 
@@ -18,10 +20,9 @@ def judges(operation: Operation) -> list[Judge]:
 
 
 def with_fewer_digits(operation: Operation, operands: list[Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield (description of the error, operands); some elements of the operands are rounded.
+    """Yield (description of the error, operands) with some elements in half of their type's digits.
 
-    They are rounded to half of their type's binary digits. Each time, elements of one operand are rounded at some
-    indices of one axis: queries along k1, keys along k1, keys along k2, or values along k2. The last time, all
+    Each time, the queries, keys or values are rounded at some indices of the axis k1 or k2. The last time, all
     queries and keys are rounded."""
     _, _, _, k1, k2 = operation.sizes
     element = operation.signature.operands[0]
@@ -71,11 +72,10 @@ def test_the_digits_of_each_place_of_queries_and_keys_count(types: str) -> None:
 def attention(
     operation: Operation, operands: list[Any], exp: Any = np.exp, first: float = -np.inf, most: float = np.inf
 ) -> Any:
-    """Compute attention with the errors that `exp`, `first` and `most` select.
+    """Compute attention with the errors that `exp`, `first` and `most` select; by default, with none.
 
-    `exp` replaces the exponential. `first` is the initial value of the running maximum of a row's scores: if all
-    scores are less, `first` is subtracted from them instead of their maximum. A product of a query and a key
-    becomes infinite if its magnitude is above `most`. The default values select no error."""
+    `exp` replaces the exponential. `first` is the initial value of the running maximum of a row's scores. A
+    product of a query and a key becomes infinite if its magnitude is above `most`."""
     _, m, _, _, k2 = operation.sizes
     products = operands[0] @ operands[1].swapaxes(1, 2)
     scores = operation._scale * np.where(abs(products) > most, np.copysign(np.inf, products), products)

@@ -25,9 +25,8 @@ def repeated(terms: Any, begin: int, size: int) -> Any:
 def passed(judge: Judge, size: int) -> int:
     """Return how many of `PLACES` wrong results pass verification.
 
-    In each result, one tile of each row's terms is replaced by a copy of the tile before it. A tile is `size`
-    successive terms. The places of the tiles are spread over the row. If the row has too few tiles, some places
-    are tried more than once."""
+    In each wrong result's sums over rows of the input, one tile of `size` successive summands is replaced by a
+    copy of the tile before it. The places of these tiles are spread over the row."""
     x, *vectors = judge.operands
     count, missed = x.shape[1], 0
     for i in range(PLACES):

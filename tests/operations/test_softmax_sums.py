@@ -72,9 +72,8 @@ It returns True if the tile does not rescale the sum of the earlier tiles, which
 def online(x: Any, tile: int = 37, skipped: Skipped = lambda index, growth: False, kept: float = 0.0) -> Any:
     """Compute a softmax tile by tile with `exp2`, subtracting the current maximum from each element.
 
-    If a tile's largest element exceeds the current maximum by more than `kept`, this element becomes the maximum,
-    and the sum of the earlier tiles is rescaled. If `skipped` returns True for a tile, the sum is not rescaled:
-    this simulates a wrong kernel."""
+    The maximum grows only if a tile's largest element exceeds it by more than `kept`. The sum of the earlier tiles
+    is then rescaled; if `skipped` returns True, it is not, as in a wrong kernel."""
     x = x * np.float32(np.log2(np.e))
     largest, total = np.full((len(x), 1), -3e38, np.float32), np.zeros((len(x), 1), np.float32)
     for index, start in enumerate(range(0, x.shape[1], tile)):

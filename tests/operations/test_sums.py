@@ -1,6 +1,7 @@
 """Verification detects wrong sums of up to 65,536 terms, and wrong maxima.
 
-It also detects errors in compiled modules: norm with rows of up to 16,384 elements, attention with 4,096 keys."""
+Verification also detects errors in compiled modules: in a norm of rows with up to 16,384 elements, and in an
+attention with 4,096 keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Verification detects a too narrow accumulator of a quantized operation, even for one row or image."""
+"""Verification detects a too narrow accumulator of a quantized operation.
+
+The tests include matrix products with a single row (m = 1) and a convolution of a single image."""
 
 from __future__ import annotations
 

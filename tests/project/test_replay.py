@@ -27,21 +27,19 @@ PYTHON = "lib/python3.9/site-packages"
 
 
 class Idle:
-    """A project, and a command line that finds nothing to do in it.
-
-    The method `settle` replaces the stored output of this command line by the text `TOLD`. The method `told` runs
-    the command line, and returns whether it prints `TOLD`, which means that it replays the stored output."""
+    """A project, and a command line that finds nothing to do in it."""
 
     def __init__(self, project: Project, *words: str) -> None:
         self.project, self.words = project, words
 
     def told(self, *words: str, **variables: str) -> bool:
+        """Run the command line, and return whether it replays `TOLD`, the output that `settle` stored."""
         outcome = self.project.doit(*self.words, *words, **variables)
         assert outcome.code in (0, 1), str(outcome)
         return TOLD in outcome.out
 
     def settle(self) -> None:
-        """Run the command line until it replays its stored output, which is replaced by `TOLD` after each run."""
+        """Replace the command line's stored output by `TOLD` after each run, until a run replays `TOLD`."""
         for _ in range(6):
             if self.told():
                 return
@@ -107,7 +105,9 @@ def _before(tools: Path) -> None:
 
 
 def _newer(lib: Path) -> None:
-    """Add a link `lib/python3.10` to `lib/python3.9`, so that the same tools are found by the link's path."""
+    """Make `lib/python3.10` a link to `lib/python3.9`.
+
+    The newest Python is searched first, so that the same tools are then found through the link."""
     (lib / "python3.10").symlink_to("python3.9")
 
 

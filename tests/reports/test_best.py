@@ -153,8 +153,8 @@ def test_no_configuration_wins_while_intervals_overlap():
 def measured(generator, count, blocks, noise=0.01, slower=()):
     """Yield `count` rows with random block times around 1000 ns.
 
-    `noise` is the standard deviation of a time's logarithm. The first row is slower by the fraction `slower[0]`, the
-    second one by `slower[1]`, and so on; the rows after the end of `slower` are not slower."""
+    `noise` is the standard deviation of a time's logarithm. The first rows are slower by the fractions in
+    `slower`."""
     logs = noise * generator.standard_normal((count, blocks))
     logs[: len(slower)] += np.log1p(slower)[:, None]
     for number, blocks_ns in enumerate((1000 * np.exp(logs)).tolist()):

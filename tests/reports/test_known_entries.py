@@ -1,6 +1,7 @@
-"""An entry of a list of known failures has a pattern for the failure's message, and a reason.
+"""`doit known write=FILE` writes entries of known failures, each with a pattern and a reason.
 
-The reason is the message without its numbers and values. The pattern also matches the same message with other numbers.
+The pattern matches the message of the failure, also with other numbers and values. The reason is this message without
+values, and with `N` for each number.
 """
 
 import re

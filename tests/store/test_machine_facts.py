@@ -160,8 +160,8 @@ def test_the_directory_is_the_user_s_unless_a_variable_names_another(monkeypatch
 class Project:
     """A stand-in for a project: its store, the user's cache and a toolchain.
 
-    Nothing is compiled: the "compiled" kernel is the text `code` and the kernel's name. Another `code` stands for
-    another compiler."""
+    Nothing is compiled: the file that stands for a compiled kernel contains only the text `code` and the name of the
+    kernel. Another `code` stands for another compiler."""
 
     def __init__(self, root, known, code, run):
         self.store, self.known, self.code, self.run, self.compiled = Store(root), known, code, run, 0

@@ -48,8 +48,7 @@ def install(kept: Path) -> None:
 def keeping(compile_it: Compile, kept: Path) -> Compile:
     """Return a function like `compile_it` that reuses the results of equal compiles.
 
-    The results are kept in the folder `kept`. If an equal compile has a result there, the files are copied. Otherwise,
-    the compiler runs, and the result is kept if the compile succeeds."""
+    The results of successful compiles are kept in the folder `kept`."""
 
     def run_compiler(executor: ActionExecutor, argv: tuple[str, ...], scratch: Path, stdin: str | None) -> Outcome:
         name = _name(executor, argv, scratch, stdin)

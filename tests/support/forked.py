@@ -66,9 +66,9 @@ def _text(said: bytes) -> str:
 def forked(words: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> Forked | None:
     """Start `doit WORDS` as a fork of this pytest worker's server; return None if a fork is not possible.
 
-    The server is a process that has imported `doit`, and may have read environment variables during the import. A
-    fork is therefore possible only if `variables`, the environment for the command, equals the server's environment,
-    except for variables whose names begin with `DISPATCHFLOW_` or `PYTEST_`."""
+    The command's environment, `variables`, may differ from the server's only in variables whose names begin with
+    `DISPATCHFLOW_` or `PYTEST_`."""
+    # The server may have read other variables while it imported `doit`.
     changed = {name for name in OWN.keys() | variables.keys() if OWN.get(name) != variables.get(name)}
     if not all(name.startswith(READ_LATE) for name in changed):
         return None
@@ -83,13 +83,11 @@ def forked(words: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> For
 
 @cache
 def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """Start this pytest worker's server, which is forked for each `doit` command.
+    """Start this pytest worker's server (`doit_server.py`); return (socket for requests, process).
 
-    Return the socket for requests, and the server's process. The server ends when this process ends.
-
-    The server's standard output and error are pipes, like those of the forked processes. When Python starts, it chooses
-    how to buffer these streams, and the forked processes keep the server's choice."""
+    The server ends when this process ends."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    # Python chooses at its start how to buffer output, and a fork, whose output is a pipe, keeps this choice.
     with its:
         process = subprocess.Popen(
             [sys.executable, SERVER], cwd="/", env=OWN, stdin=its, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

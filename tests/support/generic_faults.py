@@ -1,6 +1,7 @@
-"""Plant errors that any operation may have, in the numpy reference and in the emitted MLIR.
+"""Plant errors that any operation may have, in the numpy reference's operands and in the emitted MLIR.
 
-If verification reports an error in the reference, it must also report the same error in the compiled MLIR."""
+Each error can be planted in both. If verification detects it in the reference's result, it must also detect it in
+the result of the compiled MLIR."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from dispatchflow.operations import Operation
 class Plant:
     """An error that can be planted in an operation's operands or in its MLIR body.
 
-    `operands` takes correct operands and returns them with the error. `body` takes the text of a correct MLIR body and
-    returns the text with the error. `kind` describes the error, and `name` also says where it is."""
+    The functions `operands` and `body` plant it in correct operands and in the text of a correct body. `kind`
+    describes the error, and `name` also says where it is."""
 
     kind: str
     name: str
@@ -34,10 +35,9 @@ class Plant:
 def plants(operation: Operation) -> Iterator[Plant]:
     """Yield the errors that can be planted in an operation.
 
-    - Along an axis of an operand, the elements at the last index are zero, as if a term was dropped.
-    - Along an axis of an operand, all elements are shifted by one, as if padding or strides were wrong.
-    - The last two axes of an operand are transposed if their sizes are equal, as if the layout was wrong.
-    - All elements of an operand are zero, as if a bias was missing.
+    - Along an axis of an operand, the elements at the last index are zero, or all elements are shifted by one.
+    - The last two axes of an operand are transposed if their sizes are equal.
+    - All elements of an operand are zero.
     - Two operands of one type are swapped.
     """
     types = [operand.type for operand in operation.operands()]

@@ -1,7 +1,6 @@
 """Divide operands by the powers of two with which the verification recipe `exact` multiplied them.
 
-A recipe is a way to make inputs. Each line of an operand has its own power. A line is, for example, a row of A or a
-column of B in A·B."""
+A recipe is a way to make inputs."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ from dispatchflow.operations._range import powers, spans
 def unscaled(operation: Operation, operands: Sequence[Any]) -> list[Any]:
     """Return operands of the verification recipe `exact` without the powers of two that scaled them.
 
-    This recipe multiplies each line of an operand, such as a row of a matrix, by a power of two. Floats are returned in
-    float64, and integers in int64. Integers are never scaled."""
+    Only floats are scaled, by one power for each line, such as a row of a matrix. Floats are returned in float64,
+    and integers in int64."""
     found = []
     for operand, span, values in zip(operation.operands(), spans(operation), operands, strict=True):
         if not operand.type.element.is_float:

@@ -1,8 +1,7 @@
 """Wrong results of operations, which tests plant to check that verification detects them.
 
-`PLANTED[operation][error]` is a function; `operation` and `error` are names. The function takes the operation and its
-operands, and returns the wrong result. If the operation cannot have the error with its options, the function returns
-None."""
+The function `PLANTED[operation][error]` takes the operation and its operands. It returns the wrong result, or None
+if the operation cannot have the error with its options."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ def without_group(result: Any, operation: Operation) -> Any:
 def shuffled(image: Any, axis: int, groups: int) -> Any:
     """Return an image with reordered channels: first all channels i with i % `groups` = 0, then with 1, …
 
-    A grouped convolution of this image puts channel i into the group i % `groups`. This is wrong, because the channels
-    of a group must be successive."""
+    A grouped convolution of this image is wrong, because the channels of a group must be successive."""
     order = np.arange(image.shape[axis]).reshape(-1, groups).T.ravel()
     return np.take(image, order, axis)
 
@@ -73,8 +71,7 @@ def unfused(operation: Operation, operands: list[Any]) -> Any:
 def along_the_other_axis(operation: Operation, operands: list[Any]) -> Any:
     """Return a wrong result: the bias or scale of the epilogue is added along the wrong axis.
 
-    A scale is added, not multiplied: a second error. A function, such as the relu of `bias+relu`, is left out. If the
-    epilogue has neither a bias nor a scale, None is returned."""
+    A function, such as the relu of `bias+relu`, is left out. Without a bias or scale, None is returned."""
     if operation.epilogue == "residual" or not operation.parameters():
         return None
     total, axis = unfused(operation, operands), operation.channel_axis

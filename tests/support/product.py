@@ -69,9 +69,8 @@ def operation_of(
 def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
     """Yield tuples of option values, one value for each option: first the tuple of all defaults.
 
-    Each later tuple has exactly one value that is not a default. Each such value is in one of the tuples, with one
-    exception: if an option takes a range of numbers, such as `range(1, 17)`, only the second number, here 2, is
-    tried."""
+    Each later tuple differs from it in one option. All values of all options occur; if the values are a range of
+    numbers, only the default and the second number."""
     yield (defaults := tuple(option.default for option in cls.options.values()))
     for i, option in enumerate(cls.options.values()):
         for value in option.values[1:2] if isinstance(option.values, range) else option.values[1:]:
@@ -83,11 +82,9 @@ def everything(
 ) -> Iterator[tuple[tuple[object, ...], Case]]:
     """Yield (choices, case) for the combinations of operations, types, layouts, options and tunings.
 
-    The choices are (operation, type, layout, option values, tuning, target, shape). They are combined like this:
-
-    - If all options have their defaults, every layout occurs with every tuning.
-    - If an option has another value, layout and tuning are the defaults. With the operation's first type, every
-      layout also occurs with the default tuning, and every tuning with the default layout.
+    The choices are (operation, type, layout, option values, tuning, target, shape). With default options, every
+    layout occurs with every tuning. With other options, layout and tuning are the defaults; for the operation's first
+    type, one of the two may differ.
 
     Args:
         types: the names of the types of the cases; None means all types."""

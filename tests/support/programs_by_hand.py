@@ -13,9 +13,8 @@ from dispatchflow.models.site import Program, Site
 def program(*buffers: Sequence[str], at_load: Sequence[str] = ()) -> Program:
     """Return a program whose command buffers launch the given exports.
 
-    Each of `buffers` lists the exports that one command buffer launches. Each launch is a site. The sites of all
-    buffers are numbered together, from 1. The exports in `at_load` are launched by initializers, in one more command
-    buffer after the others."""
+    Each of `buffers` lists the exports of one command buffer. Each launch is a site, numbered from 1 across all
+    buffers. Initializers launch the exports in `at_load`: they run first, but their sites have the last numbers."""
     sites: list[Site] = []
     for buffer, (exports, early) in enumerate([*((each, False) for each in buffers), (at_load, True)]):
         for command, export in enumerate(exports):

@@ -117,10 +117,10 @@ class Project:
         return {path.name for path in (self.store / "results").iterdir()}
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """Return {path: (size, modification time)} for all files in the store and in `build/`.
+        """Return {path: (size in bytes, modification time in ns)} for all files in the store and `build/`.
 
-        Paths are relative to the project, sizes are in bytes, and times in ns. Three kinds of files are left out:
-        SQLite's files, locks, and the stored outputs that a run with nothing to do prints again."""
+        Paths are relative to the project. SQLite's files, locks, and the stored outputs of runs with nothing to do
+        are left out."""
         made = [*self.store.rglob("*"), *(self.root / "build").rglob("*")]
         kept = (path for path in made if not path.is_dir() and not path.name.startswith("records.sqlite"))
         return {

@@ -194,8 +194,8 @@ def print_counts(found: list[Hit]) -> None:
 def main(settings: Mapping[str, Any], arguments: list[str]) -> int:
     """Print language faults, and unused entries of `settings["exceptions"]`; return the exit code.
 
-    The entries are words that a file may keep: faults with these words are not printed. `arguments` may name the
-    files or folders whose faults are printed. With `--count`, only numbers of faults are printed, and 0 is returned."""
+    Exceptions are words that a file may keep. `arguments` may name the files or folders whose faults are printed.
+    With `--count`, only numbers of faults are printed, and 0 is returned."""
     code = ("dispatchflow/**/*.py", "tests/**/*.py", "benchmarks/*.py", "dodo.py")
     files = [path for pattern in (*code, "*.md", "docs/**/*.md") for path in ROOT.glob(pattern)]
     found = [hit for file in sorted(files) for hit in hits(file.relative_to(ROOT).as_posix(), file.read_text())]

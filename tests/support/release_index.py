@@ -63,8 +63,7 @@ def wheel(name: str, version: str) -> bytes:
 class Index:
     """An HTTP server of two fake releases of IREE, 9.8.0 and 9.9.0, with URLs like those of PyPI.
 
-    The attribute `open` is a `threading.Event`, and is set at first. While it is cleared, each download of a wheel
-    stops halfway, and continues when `open` is set, or after 60 s."""
+    While the event `open` is cleared, each download of a wheel stops halfway, for at most 60 s."""
 
     def __init__(self) -> None:
         self.wheels = {

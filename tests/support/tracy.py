@@ -25,10 +25,10 @@ def text(value: str) -> bytes:
 
 
 def reference(number: int | None, kind: int = 3) -> bytes:
-    """Encode a reference to a text of the file.
+    """Encode a reference to a string in a trace file.
 
-    `number` is the text's index if `kind` is 3, and the text's key if `kind` is 2. If there is no text, `number` is
-    None."""
+    `number` is the string's index if `kind` is 3, and the string's key if `kind` is 2. None means that there is no
+    string."""
     return u64(number or 0) + bytes([0 if number is None else kind])
 
 

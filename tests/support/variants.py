@@ -30,8 +30,8 @@ SHAPES = {
 def variants(cls: type[Operation]) -> Iterator[Operation]:
     """Yield small variants of an operation that together use all its types, layouts and option values.
 
-    In each variant, at most one option differs from its default; with the operation's first type, two options may
-    differ. If an option's values are a range of numbers, only the default and the first two numbers are used."""
+    At most one option differs from its default, or two with the operation's first type. If an option's values are
+    a range of numbers, only the default and the first two are used."""
     sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
     values = [
         dict.fromkeys((option.default, *option.values[:2])) if isinstance(option.values, range) else option.values
@@ -61,9 +61,8 @@ def by_name(name: str) -> list[Operation]:
 def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
     """Return the verdicts on the results of a kernel, as words such as `different`.
 
-    The function `result` is the kernel, usually with a planted error. It is called with the inputs of each recipe (a
-    way to make inputs), as float64 or int64 arrays. If the operation cannot have the error, `result` returns None,
-    and the set of verdicts is empty."""
+    The kernel `result` is called with the inputs of each recipe (a way to make inputs), in float64 or int64. It
+    returns None if the operation cannot have its error; the set is then empty."""
     return set(_words(operation, result))
 
 
@@ -83,8 +82,7 @@ def is_told(operation: Operation, result: Callable[[list[Any]], Any | None]) -> 
 def judged_by(operation: Operation, recipe: str) -> tuple[list[Any], Callable[[Any], Verdict]]:
     """Return the operands that a recipe makes, and a function that judges a result for these operands.
 
-    A recipe is a way to make inputs. The operands are float64 or int64 arrays. The returned tuple is cached, because
-    tests plant many errors in the same operation."""
+    A recipe is a way to make inputs. The operands are float64 or int64 arrays; equal calls return the same arrays."""
     operands = made(operation, recipe)
     if operation.compares_bits(recipe):
         judge = partial(compare_bits, expected=expected(operation, operands))

@@ -27,9 +27,8 @@ def positions(n: int) -> list[int]:
 def weights(n: int) -> Iterator[tuple[str, Any]]:
     """Yield (description, weights) for sums of `n` terms in which exactly one weight is wrong.
 
-    A weight is the factor by which a term is multiplied. The wrong weight is at one of `positions(n)`; all other
-    weights are 1. If `n` is below 4096, each wrong weight in `WEIGHTS` is used at each position. Otherwise, only one of
-    them is used at each position."""
+    A weight is the factor of a term; the right one is 1. At each of `positions(n)`, every wrong weight in
+    `WEIGHTS` is used, or only one of them if `n` is 4096 or more."""
     for i, position in enumerate(positions(n)):
         for word, factor in WEIGHTS.items() if n < 4096 else [[*WEIGHTS.items()][i % 3]]:
             weight = np.ones(n)

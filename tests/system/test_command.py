@@ -1,6 +1,6 @@
-"""The command `dispatchflow` behaves like `doit`, and so does the fork of `doit` that other tests use.
+"""The command `dispatchflow` behaves like `doit`, and so does `doit` in a forked process.
 
-To save time, these tests fork `doit` from a process that has already imported it."""
+To save time, most tests do not start `doit` but fork a process that has already imported it (`support.forked`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Controls, which are cases measured with two runtimes, compare the installed runtime with a new one.
 
-The new runtime is equally fast, slower, broken or wrong: scripts replace some of its tools."""
+New runtimes that are equally fast, slower, broken or wrong are imitated by shell scripts in place of one or two
+tools."""
 
 from __future__ import annotations
 
@@ -31,10 +32,9 @@ BROKEN = '[ "$1" = --help ] && exec "$real" --help; echo no such device >&2; exi
 
 
 def environment(folder: Path, script: str) -> str:
-    """Make a toolchain in `folder` whose benchmark tool is the text `script`; return `iree=FOLDER`.
+    """Make a toolchain with the shell script `script` as its benchmark tool; return `iree=FOLDER`.
 
-    `script` is a shell script. The other tools are links to the installed ones. The digest of a runtime covers its
-    benchmark tool. Therefore this toolchain's runtime and the installed runtime have different digests."""
+    Its runtime has another digest than the installed one, because a runtime's digest covers the benchmark tool."""
     toolchain(folder, iree_benchmark_module=script)
     return f"iree={folder}"
 

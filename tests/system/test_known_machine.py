@@ -27,8 +27,7 @@ CALIBRATION = "measuring this machine's highest compute and memory rates "
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make measurements short and without pauses, so that they record no waits for CPUs.
 
-    Tests that run in parallel make a measurement wait for CPUs. A session (the measurements of one run) with many
-    recorded waits would be left out of the machine's history, which these tests read."""
+    A session (the measurements of one run) with many recorded waits would be left out of the machine's history."""
     monkeypatch.setenv("DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS", "1")
 
 

@@ -15,8 +15,7 @@ NAME = "module_net_tiny-net_default@llvm-cpu-1t"
 def network(path, seed=0, opset=13, external=None, scale=1.0, last=None):
     """Write an ONNX model with random weights: a convolution, an activation without a name, and a product.
 
-    If `external` is given, the weights are in a file of this name. If `last` is given, it has the arguments of a node
-    that replaces the product."""
+    `external` names a file for the weights. `last` has the arguments of a node that replaces the product."""
     from onnx import TensorProto, helper, numpy_helper
 
     random = np.random.default_rng(seed)

@@ -1,8 +1,6 @@
 """`doit sites` names the operations of each site of a program, and accounts for all time of a call.
 
-The sites' times and the times outside sites, such as for allocations, add up to the call's time. The compiler and the
-runtime are the real ones.
-"""
+The times of the sites and the times outside them add up to the call's time. The compiler and the runtime are real."""
 
 from __future__ import annotations
 

@@ -4,10 +4,13 @@ from support.lines import unscaled
 from xxhash import xxh3_128_hexdigest
 
 from dispatchflow.mlir.types import ElementType
+from dispatchflow.operations import OPERATIONS
+from dispatchflow.operations._exact import thinnings
 from dispatchflow.operations.matmul import Matmul
 from dispatchflow.operations.pooling import Pooling
 from dispatchflow.verification import inputs
 from dispatchflow.verification.inputs import dtype_of, exact, exact_range, made, random
+from dispatchflow.verification.reference import widened
 
 SIGNATURES = pytest.mark.parametrize("types", Matmul.signatures.values(), ids=list(Matmul.signatures))
 TERMS = pytest.mark.parametrize("k", [1, 31, 33, 63, 64, 65, 227, 228, 8192])
@@ -165,6 +168,22 @@ def test_mask_keeps_the_same_number_in_every_line(terms, safe):
         mask = inputs._mask(shape, (axis,), safe)
         assert mask.shape == shape
         assert set(mask.sum(axis=axis)) == {min(terms, safe)}
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("matmul", (2, 3, 512)),
+        ("conv2d", (1, 3, 3, 8, 1, 3, 3)),  # the image is as large as the weights
+        ("conv2d", (1, 3, 3, 8, 4, 3, 3)),
+        ("depthwise_conv2d", (1, 3, 3, 8, 3, 3)),
+    ],
+)
+def test_balanced_sums_are_3_or_4_times_a_power_of_two(name, sizes):
+    op = OPERATIONS[name].make(sizes, "bf16_f32_bf16", None)
+    assert thinnings(op)[1].balanced
+    result = op.reference(widened(made(op, "exact2")))
+    assert set(np.frexp(np.abs(result))[0].ravel()) <= {3 / 4, 4 / 8}
 
 
 @pytest.mark.parametrize("types", ["i8", "i4", "ui8_i8"])

@@ -1,6 +1,6 @@
-"""The function `power.unseen` lists exactly the errors that no recipe of an operation reveals.
+"""The function `power.unseen` lists the errors of a kernel that verification would not detect.
 
-A recipe is a way to make inputs. Errors that change no result are not listed."""
+An error is listed if it changes a result, but is detected with the inputs of no recipe (a way to make inputs)."""
 
 from __future__ import annotations
 

@@ -64,10 +64,9 @@ RESULTS |= {name: values * scale for name, (values, scale) in SCALED.items()}
 def usual_places(name, expected):
     """Return the indices of 100 random elements of `expected` whose magnitude is at least the median.
 
-    The median is that of the element's row (along the last axis). For names in `SCALED`, each element is divided by
-    its scale before this comparison, and the median is that of all these quotients. Zeros and the elements with the
-    lowest value in `expected`, such as masked ones, are never chosen, and do not count for the median.
-    """
+    The median is that of the element's row (along the last axis). If `name` is in `SCALED`, the elements are first
+    divided by their scales, and the median is that of all elements. Zeros and the lowest value, such as that of
+    masked elements, are left out."""
     _, scale = SCALED.get(name, (expected, 1.0))
     counted = np.where((expected == 0) | (expected == expected.min()), np.nan, abs(expected / scale))
     axis = None if name in SCALED else -1

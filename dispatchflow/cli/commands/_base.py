@@ -56,7 +56,7 @@ def join_users(workspace: Workspace) -> None:
 def one_case(app: Invocation, workspace: Workspace, words: Sequence[str], command: str) -> Case:
     """Return the one case that the words of a command line select.
 
-    A word is `CASE` or `STAGE:CASE`. Without words, return the only case that the specs and variables define.
+    A word is `CASE` or `STAGE:CASE`. Without words, all cases are selected.
 
     Raises:
         SpecError: no case is selected, or more than one, or the case is skipped.

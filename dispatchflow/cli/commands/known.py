@@ -46,11 +46,10 @@ class KnownCommand(QueryCommand):
 def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
     """Write the failures of the selected cases to the file `path` as known failures; return a message.
 
-    Two kinds of failures are left out: those of cases that a library such as numpy computes, and those that another
-    file already lists.
+    Failures of libraries such as numpy, and those that another file lists, are left out.
 
     Raises:
-        SpecError: the file exists and was not written by this command, or it cannot be written.
+        SpecError: the file cannot be written, or has content that this command did not write.
     """
     from dispatchflow.reports import known_failures
 

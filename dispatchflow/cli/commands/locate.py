@@ -45,13 +45,13 @@ class LocateCommand(QueryCommand):
 
 
 def _reference(workspace: Workspace) -> Target | None:
-    """Return the target that `reference=` names; None if the value is missing or is onnxruntime.
+    """Return the target that `reference=` names; None if the variable is missing or is onnxruntime.
 
-    If neither `file=` nor `suite=` is given, also remove `reference` from `workspace.values`. Otherwise the variable
-    would be read as the request for a sweep of modules."""
+    If neither `file=` nor `suite=` is given, also remove `reference` from `workspace.values`."""
     values = workspace.values
     word = values.get("reference")
     if not {"file", "suite"} & values.keys():
+        # With `reference`, the command line would be read as a sweep of a user's modules.
         workspace.values = {name: value for name, value in values.items() if name != "reference"}
     if word is None or word == ONNXRUNTIME:
         return None

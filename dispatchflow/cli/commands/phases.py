@@ -89,8 +89,8 @@ def _known(asked: CasePhases) -> dict[Phase, int]:
 def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
     """Yield the difference between a case's module after one compiler phase and after another.
 
-    The variables `from=` and `to=` name the two phases. If only `from=` is given, its phase is compared with the next
-    one. If only `to=` is given, its phase is compared with the previous one."""
+    The variables `from=` and `to=` name the phases. Without `to=`, the second one is the next phase; without
+    `from=`, the first one is the previous phase."""
     known = list(_known(asked))
     begin = phases.named(values["from"], known, "from") if "from" in values else None
     end = phases.named(values["to"], known, "to") if "to" in values else None
@@ -113,9 +113,8 @@ def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
 def _across(asked: CasePhases, other: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
     """Yield a table that shows after which compiler phases two cases differ, and then the differences.
 
-    The variables `from=` and `to=` select the first and the last phase whose differences are shown. If only one
-    variable is given, only its phase is shown. If neither is given, only the first phase after which the cases differ
-    is shown."""
+    The variables `from=` and `to=` select the first and the last phase that is shown; one alone selects its phase.
+    The default is the first phase with a difference."""
     known = list(_known(asked))
     _known(other)
     names = [each.case.name for each in (asked, other)]

@@ -46,8 +46,7 @@ class ShowCommand(QueryCommand):
 def _destination(written: str) -> Path:
     """Return the path that the variable `out=` names: a file that ends in `.npy`, or a folder.
 
-    A path without the ending `.npy` is a folder if such a folder exists. If nothing exists there, the path becomes a
-    folder if it ends in a slash or has no file extension.
+    A folder that does not exist yet must end in a slash or have no file extension.
 
     Raises:
         SpecError: the path is something else, such as `y.txt`."""

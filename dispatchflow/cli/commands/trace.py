@@ -74,8 +74,7 @@ class TraceCommand(QueryCommand):
 def _refuse_zones(workspace: Workspace, tracy: bool, out: str) -> None:
     """Raise SpecError if the command line requests a timeline and has an argument for traces by Tracy.
 
-    These arguments are `top=`, `format=`, a program to trace, and a file with a trace. `tracy` is true if one of the
-    last two is given. `out` is the value of `out=`, the file for the timeline."""
+    `tracy` is true if a program to trace or a file with a trace is given. `out` is the file for the timeline."""
     zones = [f"{name}=" for name in ("top", "format") if name in workspace.values]
     if tracy or zones:
         facts = {"form": f"doit trace CASE out={out}", "given": zones[0] if zones else "a program, or a trace of Tracy"}
