@@ -1,13 +1,14 @@
 """Simulate how often the intervals of medians are right: `python -m benchmarks.coverage`.
 
-The command simulates measured times with several models of noise, and computes 95 % intervals from them. A cell of
-its table has the percentage of intervals that are right and, in brackets, their median half-width.
-docs/measurement.md shows such a table.
+The command simulates measured times with several models of noise. It computes 95 % intervals from these times, and
+prints a table. A cell has the percentage of intervals that are right. The number in brackets is the median
+half-width of all intervals, right or wrong. docs/measurement.md shows such a table. The columns are:
 
-- here: an interval is right if it contains the true median. No cell if sessions (runs) have noise of their own.
+- here: an interval is right if it contains the true median. The cell is empty if the noise differs between
+  sessions (runs).
 - ±: an interval is right if it contains the median of the next session
-- anchored: the same, but the medians are corrected by the times of anchors, which are kernels that never change
-- first ±, first anchored: the same two for the first session of a machine, which has no history"""
+- anchored: like ±, but medians are corrected by the times of anchors, which are kernels that never change
+- first ±, first anchored: the same for a machine's first session, which ± and anchored leave out"""
 
 from __future__ import annotations
 
@@ -137,11 +138,10 @@ def machine(
 
 
 def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, seed: int = 1) -> dict[str, float]:
-    """Simulate machines, and return how often the intervals of each column are right.
+    """Simulate machines, and return how often 95 % intervals of median times are right.
 
-    The columns are explained at the top of this file. The dict maps a column to the fraction of right intervals,
-    and `COLUMN width` to their median half-width. The predicting session of `±` and `anchored` has `sessions`
-    earlier ones."""
+    `{"here": 0.94, "here width": 0.02}`: 94 % of the intervals in column `here` (see the top of this file) are right.
+    The median half-width is 2 %."""
     # The blocks of one session cannot show noise that is constant within a session. `here` is then left out.
     lot, centred = random.Random(seed), model.session_sd == model.own_sd == 0
     true_ns = 1e5 * exp(_centre(model)) if centred else None
@@ -149,6 +149,7 @@ def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, see
     widths: dict[str, list[float]] = {}
     for _ in range(machines):
         simulated, before, earlier = machine(model, protocol, lot), None, list[tuple[str, float, float]]()
+        # Session number `sessions` has that many earlier ones. Its interval is judged by the session after it.
         for number in range(sessions + 2):
             history, case, series = next(simulated)
             found, factor = summary(case), history.moment(series).factor

@@ -1,26 +1,26 @@
 """Find the smallest error that verification always detects: `python -m benchmarks.mutations [NAME …]`.
 
-Errors are planted at random places of operands or of correct results, and the results are compared as in
-verification. An error is detected if at least one recipe (a way to make inputs) reveals it. docs/verification.md
-shows the table.
+The command plants errors: it changes random elements of operands or of correct results. An error is detected if
+verification rejects the results for at least one recipe (a way to make inputs). docs/verification.md shows the
+table. The columns are:
 
-For each column, `--places` / (number of the operation's types) errors are planted, but at least 130. Those in
-operands count only if they change a result. The columns are:
+- one result: one element of the result is multiplied by 1 + size or 1 - size. The size is 1, 1/2, 1/4, …. The cell
+  is a size: all planted errors of this size, or of a larger size, are detected. In a result of integers, the element
+  is changed by 1 instead, and the cell is 1.
+- one term: one element of an operand is multiplied by 1 + size or 1 - size. The share of an error is the largest
+  |change| / Σ|terms| that the error causes in a result. For Σ|terms|, see `Side.scale`. The cell is the largest share
+  of an undetected error, rounded up to a power of two. Errors of the next two columns are included.
+- lost or doubled, in one: one element of an operand is multiplied by 0 or 2. Only one of the changed results is
+  compared. The cell is the percentage of detected errors.
+- in all: like the previous column, but all changed results are compared
+- digits: an operand is rounded to fewer binary digits. `24→21`: the rounding from 24 digits to 21 is detected in
+  every random group of 16 neighboring results. The rounding to 22 or 23 digits is missed in some groups.
+- planted: the number of errors in all columns
 
-- one result: one element of the result is multiplied by 1 + size or 1 - size. The size is 1, 1/2, 1/4, …. All errors
-  of the size in the cell, or of a larger one, are detected. An integer is changed by 1 instead.
-- one term: one element of an operand is multiplied in the same way. The cell is the largest |change| / Σ|terms| of a
-  result (see `Side.scale`) that was not detected, rounded up to a power of two. It includes the errors of the next
-  two columns.
-- lost or doubled, in one: one element of an operand is multiplied by 0 or 2, and only one of the changed results is
-  compared. The cell is the percentage of these errors that are detected.
-- in all: the same, but all changed results are compared.
-- digits: an operand is rounded to fewer binary digits. `24→21`: rounding 24 digits to 21 is detected in every random
-  group of 16 neighboring results, but rounding to 22 or to 23 digits is not.
-- planted: the number of errors
+Most columns have `--places` errors for each operation, distributed evenly over the operation's types. Each type has
+at least 130 errors. An error in an operand counts only if a result changes.
 
-The correct results are those of the numpy reference, rounded to the result's type. Rounding errors of real kernels
-are not simulated."""
+Rounding errors of real kernels are not simulated."""
 
 from __future__ import annotations
 
@@ -81,9 +81,7 @@ class Side(NamedTuple):
     """The arrays that results are compared with: the expected bits, or a reference and its tolerance."""
 
     def finds(self, places: Any, results: Any) -> bool:
-        """Return whether verification rejects `results`, the elements at the flat indices `places`.
-
-        The elements are rounded to the result's type, and compared with the expected elements in `against`."""
+        """Return whether verification rejects the values `results` at the flat indices `places` of a result."""
         with np.errstate(over="ignore", invalid="ignore"):
             got = np.asarray(results).astype(self.dtype)
         beside = [array.reshape(-1)[places] for array in self.against]
@@ -163,9 +161,9 @@ class Subject:
         return Planted(share, found) if share else None
 
     def digits(self, index: int, count: int, starts: Sequence[int]) -> bool:
-        """Return whether rounding operand `index` to `count` binary digits is detected at all places.
+        """Return whether verification detects the rounding of operand `index` to `count` binary digits.
 
-        A place is a group of 16 neighboring results. `starts` has the index of the first result of each group."""
+        Each slice `[start:start + 16]` of the results must reveal the rounding."""
         wrong = []
         for side in self.sides:
             operands = [_rounded(array, count) if i == index else array for i, array in enumerate(side.operands)]
@@ -183,10 +181,9 @@ def _rounded(array: Any, digits: int) -> Any:
 
 
 def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
-    """Return the size down to which all errors are found; None if an error of size 1 is missed.
+    """Return the size, one of 1, 1/2, 1/4, …, down to which all planted errors are found, or None.
 
-    `errors` has functions that plant an error of a given size and return whether it is found. The sizes are 1,
-    1/2, 1/4, …; not every error is planted with every size."""
+    Each function in `errors` plants an error of the given size, and returns whether verification finds the error."""
     # A few errors, all planted with the same size, find the first candidate for the result.
     first = errors[:_FIRST]
     missed = (at for at in range(_LEVELS) if not all(error(2.0**-at) for error in first))
@@ -203,7 +200,7 @@ def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
 def none_missed_from(planted: Iterable[Planted]) -> float:
     """Return the size of the largest missed error, rounded up to a power of two; 0 if none is missed.
 
-    The size of an error is its `Planted.share`."""
+    For example, missed errors of the sizes 0.1 and 0.2 give 0.25."""
     largest = max((each.share for each in planted if not each.found), default=0.0)
     return float(2.0 ** np.ceil(np.log2(largest))) if largest else 0.0
 
@@ -246,10 +243,9 @@ def _percent(planted: Sequence[Planted]) -> str:
 
 
 def _digits(subject: Subject, index: int, starts: Sequence[int]) -> str:
-    """Find the number of binary digits at which the rounding of operand `index` is always detected.
+    """Return a text such as `24→22`.
 
-    `24→22`: rounding 24 digits to 22 is detected in every group of 16 neighboring results, but rounding to 23 is
-    not. `starts` has the first index of each group."""
+    Here, rounding operand `index` from 24 binary digits to 22 is always detected. Rounding to 23 is sometimes missed."""
     element = subject.operation.operands()[index].type.element
     if not element.is_float:
         return "–"

@@ -1,7 +1,4 @@
-"""Write a ninja build of the files of a project's cases, in which everything is up to date.
-
-The rules for IREE's tools have real command lines of dispatchflow, because ninja spends time on comparing them.
-The other rules have placeholders."""
+"""Write a ninja build of a project's cases, to time ninja when everything is up to date."""
 
 from __future__ import annotations
 
@@ -95,6 +92,7 @@ def _rules(workspace: Workspace) -> Mapping[str, str]:
     given = [f"512x512xf32=@random_{index}.bin" for index in (0, 1)]
     protocol = workspace.settings.protocol
     flags = {_compile_rule(case): resolver.flags(case) for case in workspace.plan.cases[:20]}
+    # IREE's tools have the real command lines of dispatchflow, because ninja spends time on comparing them.
     words = {
         "emit": ("emit", "spec.toml"),
         "inputs": ("inputs", "recipes.py"),

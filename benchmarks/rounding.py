@@ -1,8 +1,10 @@
 """Measure how large the rounding errors of correct sums become: `python -m benchmarks.rounding`.
 
-The factor `growth` in the tolerance of sums must allow these errors (docs/verification.md, "What sums need"). A
-cell has the largest |error| / (u · Σ|terms|) of about `--results` sums, or fewer if they have many terms; u is
-2**-d for a type with d binary digits. The columns are numbers of terms."""
+The command prints a table. Each row is about an element type and an order of summation. Each column is about a
+number of terms. A cell has the largest `|error| / (u * sum(|terms|))` of about `--results` sums. For a type with d
+binary digits, u is 2**-d. Columns with many terms use fewer sums.
+
+Verification must tolerate these errors (docs/verification.md, "What sums need")."""
 
 from __future__ import annotations
 

@@ -51,12 +51,10 @@ class CommandLine:
 
 
 def environment() -> dict[str, str]:
-    """Return environment variables for the measured commands, like those of a user.
-
-    Variables that only developers set are left out. `DISPATCHFLOW_CACHE` is set, and therefore facts about the
-    machine are kept in the project."""
+    """Return environment variables for the measured commands, without variables that only developers set."""
     left_out = ("PYTHONDONTWRITEBYTECODE", "DISPATCHFLOW_STORE", "PYTHONPATH", "PYTHONUNBUFFERED")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    # Facts about the machine are kept in the measured project, not in the user's cache.
     return kept | {"DISPATCHFLOW_CACHE": ".dispatchflow/machine"}
 
 

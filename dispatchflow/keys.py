@@ -1,7 +1,6 @@
-"""Compute keys of actions (xxh3-128) and digests of bytes (BLAKE2b).
+"""Compute two kinds of hashes: keys and digests.
 
-An action is one step of the work, such as a compile. Its key is a hash of everything that decides its outputs. Only
-digests are cryptographic, because only their bytes may come from anybody."""
+A key is a hash of everything that decides the output of a step, such as a compile. A digest is a hash of bytes."""
 
 from __future__ import annotations
 
@@ -55,6 +54,7 @@ def key_of(kind: str, ingredients: Mapping[str, Ingredient]) -> Key:
     """Return the key of an action, which is one step of the work, such as a compile.
 
     `kind` is the kind of the action. `ingredients` is everything that decides the action's outputs."""
+    # Not cryptographic, unlike digests: only the bytes behind a digest may come from an untrusted source.
     return Key(xxh3_128_hexdigest(canonical((SCHEMA, kind, ingredients))))
 
 

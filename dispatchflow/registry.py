@@ -26,13 +26,18 @@ HINT = "docs/adding.md describes what such a file needs."
 
 
 def members(package: str, base: Callable[..., T], word: str | None = None, suffix: str = "") -> list[type[T]]:
-    """Return the subclasses of `base` that the package's public files define, in the order of file names.
+    """Return one subclass of `base` from each public file of a package, sorted by file name.
 
-    The file `matmul.py` must define `Matmul`, followed by `suffix`. The class attribute that `word` names, if any,
-    must equal `matmul`.
+    The file `matmul.py` must define the class `Matmul`.
+
+    Args:
+        package: the name of the package.
+        base: the base class.
+        word: the name of a class attribute whose value must be the name of the file, such as `matmul`.
+        suffix: the end of each class's name. With `Command`, the file `list.py` must define `ListCommand`.
 
     Raises:
-        DispatchflowError: a file cannot be imported, or its class is missing, incomplete or wrongly named.
+        DispatchflowError: a file cannot be imported, or its class is missing or wrong.
     """
     assert isinstance(base, type)  # declared as a Callable, because mypy refuses an abstract class as type[T]
     found: list[type[T]] = []

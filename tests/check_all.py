@@ -23,12 +23,12 @@ FOLDER = REPOSITORY / ".check_all"
 
 
 def spec(product: Iterable[tuple[Any, ...]] = EVERYTHING) -> str:
-    """Return a spec with one sweep for each combination of operation, layout, tuning and option values.
+    """Return a spec whose sweeps together contain all combinations in `product`.
 
-    `product` has tuples (operation, types, layout, options, tuning, target, shape). The spec may have more cases,
-    because a sweep combines all types, targets and shapes of its tuples."""
+    `product` has tuples (operation, types, layout, options, tuning, target, shape)."""
     sweeps: dict[Any, tuple[dict[Any, None], ...]] = {}
     for name, types, layout, chosen, tuning, target, shape in product:
+        # A sweep combines all its types, targets and shapes, so that the spec may have more cases than `product`.
         axes = sweeps.setdefault((name, layout, chosen, tuning), ({}, {}, {}))
         for axis, value in zip(axes, (types, target, shape), strict=True):
             axis[value] = None

@@ -67,10 +67,9 @@ class Dispatch:
         return cast(Operation, operation) if known and self.tuning.keeps_dispatches and not packed else None
 
     def demanded(self, packed: bool = False) -> str | None:
-        """Return the lowering configuration and number of dispatches that the compiler must use, as text.
+        """Return the lowering configuration and number of dispatches that the compiler must use.
 
-        An example is `default; 2 dispatches`. No number is required if the compiler packs the operands of products
-        by default (`packed`). Returns None if nothing is required."""
+        For example: `default; 2 dispatches`. Returns None if nothing is required."""
         if (operation := self._counted(packed)) is None:
             return self.requested
         # The text is part of the key of the compile.

@@ -191,10 +191,9 @@ class KnownFailures:
                 yield entry
 
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
-        """Return the known failures whose conditions on operation, target and tuning the case meets.
+        """Return the known failures that fit the case's operation, target and tuning.
 
-        Each known failure is paired with its other conditions, such as those on sizes. The caller must check
-        these."""
+        Each one comes with its unchecked conditions, such as conditions on sizes."""
         kind = case.operation.name, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
             found = tuple(
@@ -219,9 +218,9 @@ class KnownFailures:
         return next((entry for entry in self.covering(case) if entry.fits(stage, reason, text)), None)
 
     def passing(self, case: Case, made: Callable[[str], bool]) -> KnownFailure | None:
-        """Return an entry that predicts a failure of `case` at a stage that it passed; None if there is none.
+        """Return a known failure that was expected of `case` but did not occur, or None.
 
-        `made(stage)` returns whether the case passed a stage. An entry with `some = true` is never returned."""
+        `made(stage)` returns whether the case passed the stage."""
         return next(self._covering(case, lambda entry: not entry.some and made(entry.stage)), None)
 
 

@@ -174,10 +174,9 @@ class Module(Workload):
         return f"the reference, {self.name} on {self.against.name}"
 
     def compiled_with(self, flags: Flags) -> Module:
-        """Return a copy whose field `meaning` has the flags with which the reference must be compiled too.
+        """Return a copy in which the reference, too, is compiled with some of `flags`.
 
-        `of_meaning` selects them from `flags`, the case's extra compiler flags. If it selects none, the module
-        itself is returned."""
+        One such flag is `--iree-input-demote-f64-to-f32`, which changes the results."""
         meaning = of_meaning(flags)
         return replace(self, meaning=meaning) if meaning else self
 

@@ -1,6 +1,4 @@
-"""Define the programs with which libraries, such as numpy, compute cases without IREE.
-
-This module also finds the reason why a library cannot compute an operation or a model."""
+"""Define the programs that compute cases with a library, such as numpy, instead of IREE."""
 
 from __future__ import annotations
 

@@ -40,10 +40,14 @@ def of_operation(operation: Operation, cache_bytes: int) -> Rotation:
 def of_module(
     name: str, function: str, declared: Declaration, arguments: Sequence[str], cache_bytes: int
 ) -> Rotation | None:
-    """Return the `Rotation` of a user's module: the measured function and the number of input copies.
+    """Describe the copies of a user module's inputs for a measurement with a cold cache.
 
-    Inputs are copied if they are tensors whose size in bytes is known and not 0. Returns None if no input can be
-    copied. `declared` has the types in the function's signature; `arguments` has them with the sizes at run time."""
+    Returns None if no input can be copied.
+
+    Args:
+        declared: the types in the function's signature, such as `?x8xf32`.
+        arguments: the types of the inputs at run time, such as `4x8xf32`.
+        cache_bytes: the size of the last-level cache."""
     operands = tuple(map(_operand, declared.inputs, arguments))
     if not any(operand.cold for operand in operands):
         return None

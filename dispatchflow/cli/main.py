@@ -45,10 +45,7 @@ _running = False
 
 
 def command() -> None:
-    """Execute the command `dispatchflow`, which takes doit's arguments but starts faster.
-
-    The function loads ./dodo.py, whose call of `main` executes the command line and ends the process. If loading
-    is not enough (`_only_loads`), or the file does not call `main`, stock doit is executed."""
+    """Execute the command `dispatchflow`, which takes doit's arguments but starts faster."""
     _interruptible()
     try:
         if sys.argv[1:] == ["--version"]:
@@ -64,6 +61,7 @@ def command() -> None:
                 if _running:  # from `main()`: report the error like doit
                     sys.excepthook(*sys.exc_info())
                     raise SystemExit(3) from None
+        # Either ./dodo.py did not call `main`, which ends the process, or the command line needs doit.
         from doit.__main__ import main as doit
 
         raise SystemExit(doit())
@@ -72,10 +70,9 @@ def command() -> None:
 
 
 def _only_loads(words: Sequence[str]) -> bool:
-    """Return whether loading ./dodo.py is enough to execute this command line, without stock doit.
+    """Return whether the command `dispatchflow` can execute these words without the command `doit`.
 
-    Stock doit is needed for options, for its own commands (`_STOCK`), if it has a configuration, and if dodo.py
-    contains the text `doit`."""
+    An option, such as `--help`, needs `doit`."""
     ours = len(words) == 2 and words[0] == "help" and words[1] in _BOTH
     if any(word.startswith("-") or (word in _STOCK and not ours) for word in words) or Path("doit.cfg").exists():
         return False

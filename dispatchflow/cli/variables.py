@@ -267,18 +267,17 @@ VARIABLES: dict[str, Variable] = {
 
 
 def named(groups: Collection[str]) -> dict[str, Variable]:
-    """Return a dict from name to variable, for all variables that `groups` lists.
-
-    An item of `groups` is a variable such as `limit`, or a group such as `clean`, which means all its variables."""
+    """Return a dict from name to variable, for the variables and groups of variables that `groups` lists."""
     own = {name: variable for name, variable in VARIABLES.items() if variable.group in groups}
     others = {name: VARIABLES[name] for name in groups if name in VARIABLES and name not in own}
     return own | {name: replace(each, meaning=each.elsewhere or each.meaning) for name, each in others.items()}
 
 
 def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
-    """Return a dict from variable to value.
+    """Parse the values of a command's variables; for example, `{"top": "5"}` becomes `{"top": 5}`.
 
-    `groups` lists what the command allows, as in `named`.
+    Args:
+        groups: the groups of variables, such as `report`, and single variables that the command takes.
 
     Raises:
         SpecError: a variable is unknown or not taken by this command, or a value is not allowed."""

@@ -51,18 +51,14 @@ class Data:
 
     @cached_property
     def measured(self) -> Data:
-        """A copy whose `digests` has only one set of inputs: the last one, with which the case is measured.
-
-        The original must not contain expected results, because their digests come after the inputs."""
+        """A copy that has only the inputs that are used for measurements."""
+        # This data must not contain expected results, because their digests come after those of the inputs.
         recipe, digests = list(self.digests.items())[-1]
         return replace(self, digests={recipe: digests})
 
     @cached_property
     def forms(self) -> dict[Any, Form]:
-        """A cache of `keys.Form` objects, which compute the keys of the actions that use this data.
-
-        One `Form` computes the keys of all calls that differ only in the digest of their code. The function `called`
-        fills this cache."""
+        """A cache of `Form` objects, which compute the keys (hashes) of calls that use this data."""
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
@@ -120,9 +116,8 @@ _EMIT = Form("emit", lambda module: {"module": module})
 
 
 def emit(case: Case, syntax: Release) -> Action:
-    """Return the action that writes an operation's MLIR module, in the syntax of an IREE release.
-
-    The text of the module is generated here already, because the action's key contains its digest."""
+    """Return the action that writes an operation's MLIR module, in the syntax of an IREE release."""
+    # The text is generated already here, because the action's key contains the digest of the text.
     return _action(_EMIT, digest_of(case.dispatch.module(syntax).encode()))
 
 
@@ -158,9 +153,9 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return the digest of the text from which the names and places of source operations are read.
+    """Return the digest of the user's MLIR file, or of a model's output `labelled`; and the file's name.
 
-    The second part of the result is the name of the source file. The result for an operation is None."""
+    Returns None if `program` is not a user's module."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name
@@ -247,13 +242,12 @@ def site_times(call: Call, operands: Data, protocol: Protocol, traced: Digest, r
 def capture(
     call: Call, operands: Data, flow: Digest, dispatches: tuple[int, ...], sites: tuple[int, ...], execution: int | None
 ) -> Action:
-    """Return the action that records (captures) the operands and results of sites.
+    """Return the action that records the operands and results of sites.
 
     Args:
-        operands: the inputs that one recipe (a way to make inputs) makes.
-        flow: the digest of the program after the compiler's phase `flow`, an output of the `provenance` action.
-        sites: the numbers of the sites that launch the captured `dispatches`, in the same order.
-        execution: the number of the captured execution of each site, from 1. None means the last execution.
+        flow: the digest of the module's bytecode after the compiler phase `flow`.
+        sites: the number of the site that launches each of the `dispatches`.
+        execution: which execution of a site is recorded, counted from 1. None means the last one.
     """
     chosen = {"dispatches": dispatches, "sites": sites, "execution": execution}
     return called("capture", call, operands, flow=flow, **chosen, source=sources(*CAPTURE))
@@ -261,6 +255,7 @@ def capture(
 
 def called(kind: str, call: Call, data: Data, **rest: Any) -> Action:
     rest |= {"parameters": data.parameters} if data.parameters else {}
+    # One `Form` computes the keys of all calls that differ only in the digest of their code.
     place = (kind, call.function, call.device.digest, *rest.values())
     if (form := data.forms.get(place)) is None:
         shared = (call.function, tuple(call.device.identity.items()), call.device.threads, tuple(rest.items()))

@@ -75,10 +75,9 @@ class ModuleCall:
         return ok, f"{reason}{self._given_instead(reason or '', data)}", outs, facts
 
     def _given_instead(self, reason: str, data: Data) -> str:
-        """Return the end of an error message: the available weights or scopes most similar to a missing one.
+        """Return a hint such as `; nearest weights: 'w1'` if `reason` is a missing weight or scope.
 
-        A weight is named by a scope and a key. `reason` is the beginning of the message. The result is empty if
-        neither is missing."""
+        The hint is empty for other errors."""
         tool = self.toolchain.tool(parameters.TOOL)
         if not data.parameters or not Path(tool).exists():
             return ""
@@ -99,9 +98,9 @@ class ModuleCall:
 
     @property
     def doubt_as_reference(self) -> str | None:
-        """The reason to mistrust a library's results if the same library computed the expected results.
+        """The reason to mistrust results of a library that also computed the expected results.
 
-        None for compiled code: if the same code computed the expected results, it is not compared with them."""
+        The value is None for compiled code."""
         return None
 
     @property

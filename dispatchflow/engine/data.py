@@ -73,7 +73,9 @@ class DataResolver:
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
-        """Return the results of the methods `operands` and `data`, from the cache if this object has one."""
+        """Return a pair: what `operands` returns for a program, and what `data` returns.
+
+        A part is None if the store does not have it."""
         if self._known is None:
             return self._found(program)
         key = program if type(program) is Module else program.shape_name

@@ -17,15 +17,13 @@ if TYPE_CHECKING:
 
 
 def doubted(found: Difference, why: str, first: Result, second: Result) -> Result:
-    """Return the result of a verification whose two calls gave different results.
+    """Return the outcome of a verification in which two calls of the same code gave different values.
 
-    The verification fails if a call gave wrong results, or if unwritten memory is certainly the cause
-    (`found.steady`). Otherwise its verdict is `mistrusted`, or `not compared` if nothing was compared.
-
-    `why` describes the difference. `first` and `second` are the results of each call alone."""
+    `first` and `second` are the outcomes for each call alone. `why` describes the difference in words."""
     ok, reason, outputs, facts = second if first[0] else first
     if not ok:
         return False, f"{why}; {reason}", outputs, facts
+    # The verification fails: memory that was never written is certainly the cause.
     if found.steady:
         worst = next(iter(found.verdicts.values())).worst
         assert worst is not None
@@ -44,14 +42,14 @@ def judged(
     untyped: Collection[str] = (),
     why: str | None = None,
 ) -> Result:
-    """Return the result of a verification from the verdicts on its parts.
+    """Combine the verdicts on all parts of a verification into one result.
 
     Args:
-        verdicts: the verdict on each part, by its name. An operation's parts are its sets of inputs, such as `exact`.
-            A module's parts are its compared results, named by index: `0`.
-        outputs: the digest of each output to record, by name.
-        untyped: the indices of the results of unknown type, which were compared as bytes.
-        why: the reason to mistrust results even if none is wrong, if any.
+        verdicts: the verdict on each part. A part is a set of inputs, such as `exact`, or a module's result, such as
+            `0`.
+        outputs: the name and the digest of each file to keep.
+        untyped: the indices of the module's results that were compared byte by byte.
+        why: the reason for a doubt in values that look right; None without a doubt.
     """
     wrong = {recipe: v for recipe, v in verdicts.items() if v.word == "different"}
     last = list(verdicts.values())[-1]

@@ -66,10 +66,9 @@ def expected_files(module: Module, results: Sequence[str]) -> Action:
 
 
 def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
-    """Return the action that computes a module's expected results by calling the module itself.
+    """Return the step that computes a module's expected results on the reference target.
 
-    `call` has the module's code for the target that computes expected results. The outputs `0`, `1`, … are the
-    results. The output `types` lists the type of each result, one in a line."""
+    `call` calls the same module, compiled for the reference target. `results` has the type of each result."""
     return called("expected", call, operands, results=tuple(results), types=True, protocol=VERIFICATION)
 
 

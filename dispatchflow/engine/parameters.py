@@ -30,25 +30,27 @@ _LISTING = "listing"
 def stored(
     program: Module, action: Action, scratch: Path, store: Store, toolchain: Toolchain, limits: Limits
 ) -> dict[str, Digest]:
-    """Copy the files with a module's weights into the store; return a dict from file name to digest.
+    """Copy the files with a module's weights into the store.
 
-    Formats, sizes and types are not checked if the toolchain has no `iree-dump-parameters`.
+    Returns a dict from file name to digest.
 
     Args:
-        action: the step that makes the module's inputs. Its ingredient `module` is the digest of the printed module.
-        scratch: a temporary directory of the store, for the copies.
+        action: the step that makes the module's inputs.
+        scratch: a temporary directory for the copies.
 
     Raises:
-        ToolError: the tool cannot read a file, two weights have the same scope and name, or a weight's size or
-            element type is not the same as in the module.
-        OSError: a file cannot be read, or has changed since the plan was made.
+        ToolError: a file is malformed, a weight occurs twice, or a weight has another size or type than in the
+            module.
+        OSError: a file cannot be read, or has changed after planning.
     """
     if not program.parameters:
         return {}
     paths = {name: item.file.path for name, item in zip(program.parameter_names, program.parameters, strict=True)}
     for name, path in paths.items():
         shutil.copyfile(path, scratch / name)
+    # Formats, sizes and types are not checked if the toolchain has no `iree-dump-parameters`.
     if Path(toolchain.tool(parameters.TOOL)).exists():
+        # The ingredient `module` is the digest of the module's printed text.
         _check(program, store.path(action.ingredients["module"]), scratch, toolchain, limits)
     found = {name: store.put_file(scratch / name) for name in paths}
     for digest, item in zip(found.values(), program.parameters, strict=True):

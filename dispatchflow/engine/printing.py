@@ -31,10 +31,9 @@ In this output, the location of each operation is the operation's name in the mo
 
 
 def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
-    """Print a module with the compiler, and return the result of this step.
+    """Parse a user's MLIR file or ONNX model with IREE, and print the module as text.
 
-    The output `module` is the printed text. The facts have the types of the functions. A model has one more output,
-    `labelled`: a text without large constants, in which each operation has its name from the model's source."""
+    The returned value contains the text's digest and the types of the module's functions."""
     from dispatchflow.verification import module_data
 
     store, toolchain = executor.store, executor.resolver.toolchain
@@ -89,10 +88,9 @@ def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str)
 
 
 def expected(executor: ActionExecutor, program: Module, scratch: Path, results: int) -> Result:
-    """Compute a model's expected results with a library, and return the result of this step.
+    """Compute a model's expected results with a library, such as onnxruntime.
 
-    The outputs `0`, `1`, … are the results, and the output `types` has their types. `results` is the number of
-    results of the imported model. The action fails if the library gives another number."""
+    Returns a failure if the library gives more or fewer than `results` results."""
     from dispatchflow.cases import module
     from dispatchflow.engine import verify_module
 

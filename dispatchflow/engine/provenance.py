@@ -62,23 +62,9 @@ class _Labels:
 
 
 def of_case(executor: StageExecutor, case: Case) -> Record | None:
-    """Find a case's sites and the source operations of each site; return the record of this step.
+    """Find a case's sites, and the operations of the input MLIR that each site computes.
 
-    Returns None if the case did not compile. If the sites cannot be found, the record has the reason. The outputs of
-    a successful record:
-
-    - `sites`: a `models.site.Program` as JSON.
-    - `flow`: the bytecode of the module after the phase `flow`. Its locations have the tags `df.op.N` for operation N
-      of the printed module, and `df.site.N` for dispatch N.
-
-    The facts of a successful record:
-
-    - `sites`, `operations`: the numbers of sites and of source operations.
-    - `unplaced`: the number of source operations that compute something but belong to no site.
-    - `untagged`: the number of launches without a tag.
-    - `unlaunched`: the number of dispatches that are never launched.
-    - `unlabelled`: why the names of source operations could not be read; None if they could.
-    - `compile_s`: the seconds that the compiler took."""
+    Returns the record of this step, or None if the case did not compile."""
     assert case.library is None
     compiled = executor.compile(case)
     if compiled is None or not compiled.ok:
@@ -153,6 +139,7 @@ class _Tagging:
         store = self.executor.store
         outputs = {
             "sites": store.put_bytes(msgspec.json.encode(program)),
+            # The locations have the tags `df.op.N` (operation N of the printed module) and `df.site.N` (dispatch N).
             "flow": store.put_file(self.scratch / "flow"),
         }
         facts: Facts = {

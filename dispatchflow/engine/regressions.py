@@ -29,12 +29,11 @@ class Regressions:
         self._records, self._toolchain = records, toolchain
 
     def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
-        """Return the state of a failed case, marked as a regression or as a known failure.
+        """Mark a failed case as a regression or a known failure, or as neither.
 
-        A failed compile or verification is a regression if this stage has passed with another toolchain or runtime.
-        `entry` is the entry in a list of known failures that describes the failure, or None. Releases outside its
-        bounds do not count. A failure that is not a regression is marked with the entry."""
+        `entry` is the known failure that fits the failure, or None."""
         passed = self._passed_with(chain, failed)
+        # A known failure may have passed with releases outside the entry's bounds; that is no regression.
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:
             return msgspec.structs.replace(chain, known=entry)
@@ -57,10 +56,9 @@ class Regressions:
                 yield from self._verified(ingredients | {"code": code}, version)
 
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
-        """Yield a version for each recorded verification that passed for the code in `ingredients`.
+        """Yield the version of each runtime with which the code in `ingredients` passed verification.
 
-        `ingredients` has no runtime: all runtimes are looked up. The method yields `version`, the toolchain's. If it
-        is None, the method yields the runtime's."""
+        If `version` is not None, it is yielded instead."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:
@@ -76,10 +74,9 @@ class Regressions:
 
     @cached_property
     def _compiled(self) -> dict[str, list[tuple[str, str]]]:
-        """The successful compiles with other toolchains: lists of (toolchain's version, code's digest).
+        """The successful compiles with other toolchains, grouped by module and options.
 
-        All compiles in a list have the same module, flags and requested lowering configuration. Its key is a text of
-        these (`_shared`)."""
+        Each pair has the toolchain's version and the digest of the compiled code."""
         versions = {known["digest"]: known["version"] for known in self._toolchains}
         found: dict[str, list[tuple[str, str]]] = {}
         for code, ingredients in self._records.passed_compiles(self._toolchain):

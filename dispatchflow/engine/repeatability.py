@@ -62,10 +62,10 @@ class Difference:
 def difference(
     place: ModuleCall, data: Data, recipe: str, names: Names, function: str, arrays: Sequence[Array]
 ) -> Result | Difference | None:
-    """Call a module again, and compare its results with those of the first call, in the files `names`.
+    """Repeat the call of a module, and find results that differ from before.
 
-    For each result, `arrays` has an array with its type and shape. Returns None if all results are equal, or if calls
-    are not repeated; and a failed result if a call failed, or the second one wrote another number of bytes."""
+    `names` are the files with the first call's results. `arrays` has an array of each result's type and shape.
+    Returns None if nothing differs."""
     if (again := place.again()) is None:
         return None
     second = [f"second_{name}" for name in names]

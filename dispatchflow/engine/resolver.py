@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 class Resolver:
-    """Finds out which stages of each case are done, must run or have failed, and the keys of the stages.
+    """Finds out from the store's records which stages of a case are done and which must run.
 
-    The source is the store's records. A resolver belongs to one toolchain."""
+    A resolver belongs to one toolchain."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Resolver:
         return self.syntax.packs(case.target.backend)
 
     def rotation(self, case: Case) -> Rotation | None:
-        """Return which inputs are copied for `cache=cold` (see `rotations.of`); None for `cache=hot`."""
+        """Return which inputs are copied so that each call reads another, uncached copy, or None."""
         return None if case.cache == HOT else rotations.of(case.operation, self.supplies, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: StageState) -> StageState:

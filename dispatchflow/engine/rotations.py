@@ -29,10 +29,10 @@ def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Ro
 
 
 def problem(program: Workload, supplies: DataResolver, rotation: Rotation | None, flags: Sequence[str]) -> str | None:
-    """Return why a user's module cannot be measured with `cache=cold`; None if it can.
+    """Return why a user's module cannot be measured with a cold cache; None if it can.
 
-    `rotation`, from `of`, says which inputs are copied. `flags` are those of the module's compile. The compiler must
-    already have printed the module. The result is None for an operation."""
+    `rotation` says which inputs are copied, so that each call reads an uncached copy. `flags` are the compiler flags
+    of the module."""
     if not isinstance(program, Module):
         return None
     printed = supplies.printed(program)

@@ -110,10 +110,9 @@ def _compared(place: ModuleCall, operands: Operands, data: Data) -> Result:
 
 
 def without(content: bytes, mask: Sequence[int] | bytes) -> bytes:
-    """Return a copy of a tensor's bytes in which the masked elements are 0.
+    """Return a copy of a tensor's bytes in which each element whose mask is 1 becomes 0.
 
-    `mask` has a byte for each element: 1 if the element is masked. If elements are narrower than a byte, `mask` has a
-    byte for each byte of `content`."""
+    With two elements of two bytes, `without(bytes([5, 6, 7, 8]), [0, 1])` returns `bytes([5, 6, 0, 0])`."""
     import numpy as np
 
     array = np.frombuffer(content, np.uint8).reshape(len(mask), -1).copy()

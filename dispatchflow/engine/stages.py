@@ -46,7 +46,7 @@ class Artifacts(NamedTuple):
 
 
 class Reprinted(NamedTuple):
-    """A module that the compiler read and printed: its text, the files that it names, and the record."""
+    """A user's module as text that the compiler printed, with the files that the text names."""
 
     text: bytes
     objects: dict[str, Digest]

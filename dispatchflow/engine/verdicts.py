@@ -22,16 +22,14 @@ _NEVER = "this code was never verified on this device"
 def standing(
     step: Callable[[Action, str], StageState], verification: Callable[..., Action], runtime: Digest | None
 ) -> StageState:
-    """Return the state of the verification whose verdict counts for the present runtime.
+    """Return the state of the verification that counts with the present IREE runtime.
 
-    The present runtime's own verdict counts, if there is one; otherwise the first runtime's, if it passed. If it
-    failed, the state has the action of the present runtime's verification.
+    A verification that passed with another runtime may count too.
 
     Args:
-        step: a function (action, why) that returns the state of an action. `why` becomes the state's `why` if the
-            action was never executed.
-        verification: returns the action of the first runtime's verification; with `runtime=`, of that runtime's.
-        runtime: the digest of the present runtime; None if a library computes the case.
+        step: returns the state of a verification. The text is the state's message if the verification never ran.
+        verification: returns the code's first verification; with `runtime=`, the later one with that runtime.
+        runtime: the digest of the present runtime; None if a library such as numpy computes the case.
     """
     first = step(verification(), _NEVER)
     if first.record is None or runtime is None or first.record.runtime == runtime:
@@ -42,6 +40,7 @@ def standing(
     if first.state == "made":
         return msgspec.structs.replace(first, own=own.action)
     elsewhere = first.record.runtime is not None
+    # After a failure with another runtime, the present runtime verifies again, under its own key.
     return msgspec.structs.replace(first, action=own.action) if elsewhere else first
 
 

@@ -28,13 +28,13 @@ Types = list[str]
 def verify_module(
     place: ModuleCall, program: Module, data: Data, results: Sequence[str], is_reference: bool = False
 ) -> Result:
-    """Call a function of a user's module, and compare each result with the expected result.
+    """Call a function of a user's module, and compare each result with the expected one.
 
-    Compiled code is called twice, to check that both calls give the same results. `results` are the declared types.
-    `is_reference` is true if the same code or library computed the expected results (docs/modules.md): the verdict on
-    a library is then `mistrusted` if nothing is wrong, and compiled code is not compared."""
+    `results` are the declared result types. `is_reference` is true if the tested code or library itself computed the
+    expected results."""
     own = place.doubt_as_reference if is_reference else None
     is_reference = is_reference and own is None
+    # Compiled code is not compared with expected results that it computed itself (docs/modules.md).
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
     names = module.output_names(results)
     types = called(place, program, data, results, names)

@@ -51,10 +51,10 @@ def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def libraries(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return `LD_LIBRARY_PATH` with its value, or an empty dict if the variable is not set.
+    """Return a dict with only the entry `LD_LIBRARY_PATH` of `variables`.
 
-    The variable decides which shared libraries a GPU's driver, or a library such as numpy, loads. If one of these
-    runs a case, the cache key contains the variable."""
+    The dict is empty if this variable is not set or empty."""
+    # GPU drivers and libraries such as numpy load shared libraries from it, so cache keys contain it.
     return {name: value for name, value in variables.items() if name == "LD_LIBRARY_PATH" and value}
 
 

@@ -100,8 +100,7 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
 def requested_by(text: str) -> tuple[str, ...]:
     """Return the lowering configurations that the operations of a printed module request.
 
-    The result has a configuration once for each operation that requests it. Equal operations count as one. An
-    operation with dynamic sizes adds no second copy of a configuration."""
+    A configuration can occur several times, if different operations request it."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:
@@ -115,6 +114,7 @@ def requested_by(text: str) -> tuple[str, ...]:
     operations = dict.fromkeys(_NAME.sub("", line) for line in lines)
     told = [(one, "?" in line) for line in operations for one in dict.fromkeys(_requests(whole(line)))]
     sized = [one for one, dynamic in told if not dynamic]
+    # An operation with dynamic sizes adds no second copy of a configuration.
     return (*sized, *dict.fromkeys(one for one, dynamic in told if dynamic and one not in sized))
 
 
@@ -132,26 +132,25 @@ def _requests(text: str) -> Iterator[str]:
 
 
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
-    """Return the first configuration in `wanted` that was not applied. Returns None if all were applied.
+    """Describe the first configuration in `wanted` that the compiler did not apply as requested.
 
-    `wanted` is a result of `requested_by`. Suppose that 1 of 2 operations that request X got it. If a dispatch got no
-    requested configuration, the result is `X for 2 operations, of which 1 got it`. Otherwise the compiler is assumed
-    to have removed the other operation."""
+    Returns None if there is no such configuration."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))
     for demand, asking in Counter(wanted).items():
         if not times[demand]:
             return demand
+        # If every dispatch got a requested configuration, the compiler is assumed to have removed the operation.
         if times[demand] < asking and chosen:
             return f"{demand} for {asking} operations, of which {times[demand]} got it"
     return None
 
 
 def _applied_requests(executable: AppliedExecutable) -> list[str]:
-    """Return the text of every request that the configurations of an executable would satisfy.
+    """Return all requests for lowering configurations that an executable satisfies.
 
-    For example, the pipeline `P` and an op with the configuration `C` satisfy `P`, `C` and `P and C`."""
+    Pipeline `P` with configuration `C` gives `["P", "C", "P and C"]`."""
     translation = f"{executable.pipeline} {executable.translation}".strip()
     each = [config for _, config in executable.configurations]
     return [translation, *each, *executable.inner, *(f"{translation}{AND}{config}" for config in each)]

@@ -52,17 +52,16 @@ class HostCpu:
 
 @dataclass(frozen=True, slots=True)
 class PrintedCpu:
-    """A CPU that the compiler printed, with its features in the printed order.
-
-    For the CPU `host`, the features of the name are printed first, with `+`, then those of the machine, with `+` or
-    `-`. The last sign of a feature counts."""
+    """A CPU as the compiler printed it: name, architecture, and signed features such as `+avx`."""
 
     name: str
+    # For `host`: first the features that the CPU's name implies, with `+`; then the machine's, with `+` or `-`.
     features: tuple[str, ...]
     architecture: str
 
     @property
     def _signs(self) -> dict[str, str]:
+        # The last sign of a feature counts.
         return {feature[1:]: feature[0] for feature in self.features}
 
     @property
@@ -95,10 +94,10 @@ def parse(text: str) -> PrintedCpu | None:
 
 
 def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCpu | None:
-    """Return the CPU to compile for on this machine, or None if no CPU in `LEVELS` fits.
+    """Return the CPU to compile for on this machine; None if no CPU fits.
 
-    The result has the name of `host`, the detected CPU, unless code for this name may need features that the machine
-    hides. `implied(name)` returns the features that a CPU's name implies."""
+    If a virtual machine hides important features of `host`, the name is generic, such as `x86-64-v3`.
+    `implied(name)` returns the features that a CPU's name implies."""
     # A flag such as `-avx512f` would not remove a feature that the name implies. IREE uses the feature anyway: 3.13
     # chooses tiles of 512 bits, and then the compile fails or the code dies by SIGILL.
     if not host.hidden:

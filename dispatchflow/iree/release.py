@@ -19,9 +19,10 @@ class Release:
 
     @property
     def has_cpu_lowering_config(self) -> bool:
-        """Whether `#iree_cpu.lowering_config` exists and need not give all of the four tiling levels.
+        """Whether `#iree_cpu.lowering_config` can be written without all of its tiling levels.
 
-        Before 3.6, the attribute does not exist. In 3.6, it must give all four levels."""
+        True since IREE 3.7."""
+        # In 3.6 the attribute must give all four tiling levels; before 3.6 it does not exist.
         return self.release >= (3, 7)
 
     @property

@@ -97,10 +97,7 @@ class Rotation:
 
     @property
     def call(self) -> str:
-        """The MLIR ops that call the measured function and return its results.
-
-        If operand i must not be in a cache, the call uses the current copy of the operand, `%cold{i}`. Otherwise it
-        uses `%arg{i}`."""
+        """The MLIR ops that call the measured function and return its results."""
         given = ", ".join(f"%cold{i}" if operand.cold else f"%arg{i}" for i, operand in enumerate(self.operands))
         takes = ", ".join(operand.type for operand in self.operands)
         names = ", ".join(f"%result{index}" for index in range(len(self.results)))

@@ -71,10 +71,9 @@ class Target:
         )
 
     def not_on(self, architecture: str) -> str | None:
-        """Return why a GPU of the given architecture cannot run the target's code.
+        """Return the reason not to run the target's code on a GPU of the given architecture.
 
-        Returns None if the GPU can run the code, or if this is not known. A target that names a Vulkan GPU always has
-        a reason: the driver does not report the architecture."""
+        Returns None if there is no reason."""
         own = self.name.partition("-")[2]
         if own and self.driver == "vulkan":
             return f"{self.name} is only compiled: the driver does not report whether its GPU is {own}"

@@ -164,6 +164,7 @@ class _Reader:
         names = [int.from_bytes(self._take(12)[6:9], "little") for _ in range(self._count())] or [0]
         recorded = self._count()
         self._count()  # zones with call stacks
+        # The durations in ns of each (index of a source location, index of an extra).
         times: dict[tuple[int, int], array[int]] = defaultdict(lambda: array("q"))
         unfinished = self._threads(times, len(names))
         zones: dict[_Place, array[int]] = defaultdict(lambda: array("q"))
@@ -251,10 +252,9 @@ class _Reader:
             self._skip(12 * self._count())  # events
 
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Append the durations of finished zone executions to `times`. Return how many did not finish.
+        """Append each finished zone execution's time in ns to `times`.
 
-        Each key of `times` has the indices of the zone's place in the source, and of one of `extras` entries of the
-        file, which may rename the execution. Durations are in ns."""
+        Returns the number of unfinished ones."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)

@@ -38,9 +38,11 @@ def call_argv(
 
 
 def block_argv(call: Sequence[str], protocol: Protocol, iterations: int | None, sets: int | None) -> tuple[str, ...]:
-    """Return the command line for one process that times repeated calls of a library.
+    """Return the command line of a process that times repeated calls of a library such as numpy.
 
-    `call` is the result of `call_argv`. If the number of calls, `iterations`, is None, they take about
-    `protocol.block_s` seconds. Each call uses the next of `sets` copies of the inputs."""
+    Args:
+        call: the beginning of the command line (see `call_argv`).
+        iterations: the number of calls. None: as many calls as fit into the block time of `protocol`.
+        sets: the number of copies of the inputs, which the calls use in turn. None stands for 1."""
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
     return (*call, f"--warmup={protocol.warmup_s}", f"--length={length}", f"--sets={sets or 1}")

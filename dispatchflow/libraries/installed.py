@@ -26,11 +26,9 @@ class Installed:
 
 @cache
 def library(name: str) -> Installed | None:
-    """Return the installed library `name`. Returns None if the library is not installed.
+    """Return the installed Python package `name`, or None if there is no such package.
 
-    The digest in the result covers the shared libraries of the package and its requirements, as the installer
-    recorded them. Without records for the package itself, and for a BLAS of the system, the digest covers path, size
-    and modification time."""
+    The digest in the result covers the shared libraries of the package and of its requirements."""
     try:
         own = distribution(name)
     except PackageNotFoundError:
@@ -46,6 +44,7 @@ def library(name: str) -> Installed | None:
             if libraries := _shared_libraries(needed):
                 parts[needed.name] = (needed.version, *libraries)
     if not any(re.search("blas|mkl", line.lower()) for part in parts.values() for line in part):
+        # No package brings a BLAS: the system's may be loaded, for which no installer recorded digests.
         parts["beside"] = _math_libraries()
     if not parts[own.name]:
         parts[own.name] = _stamps(Path(str(own.locate_file(own.name))).rglob("*.so"))

@@ -125,10 +125,10 @@ def code(program: Digest, library: Library, installed: Installed) -> Digest:
 
 
 def device_of(library: Library, target: Target, device: Device, environment: Mapping[str, str]) -> Device:
-    """Return the description of a device for calls of `library`. `device` is its description for IREE.
+    """Return a copy of `device` for calls of `library`, with the library's own name of the device.
 
-    The URI becomes the library's name for the device, such as `cuda`. In `identity`, the environment variable
-    `LD_LIBRARY_PATH`, which decides which shared libraries are loaded, replaces IREE's runtime."""
+    For example, IREE's `hip` is PyTorch's `cuda`."""
     ours = {name: value for name, value in device.identity.items() if name not in ("uri", "runtime")}
     uri = library.devices[target.driver]
+    # `LD_LIBRARY_PATH` takes the place of IREE's runtime: it decides which shared libraries are loaded.
     return replace(device, uri=uri, identity={"uri": uri, **ours, **libraries(environment)})

@@ -1,7 +1,6 @@
-"""Measure the anchors together with the cases of a run, and record the anchors' times.
+"""Measure the anchors together with the cases of a run.
 
-Anchors are two kernels that never change. Their times show how fast the machine is. All projects share one history of
-these times for each device. If a project's copy begins differently, the project uses only its copy."""
+Anchors are two kernels that never change. Their times show the speed of the machine."""
 
 from __future__ import annotations
 
@@ -71,10 +70,9 @@ class AnchorSet:
     def moment(
         self, key: Key, since: dict[str, int], blocks_ns: Sequence[float]
     ) -> tuple[Moment, dict[str, list[float]]]:
-        """Return the machine's speed while a case was measured, and the anchors' times in ns that show it.
+        """Return the machine's speed during a case's measurement, and the anchors' times (ns).
 
-        `since` is the result of `marks` before the case was measured; `blocks_ns` are the case's times. The anchors'
-        times are recorded, unless too many of their benchmark processes waited for a CPU."""
+        `since` counts each anchor's earlier times, which are left out."""
         # A disturbed session, perhaps ten times slower than the others, would widen the intervals in the next 63: the
         # history keeps 64 sessions.
         crowded = any(disturbed(trial.disturbed_blocks, len(trial.waits)) for trial in self.trials)
@@ -158,13 +156,13 @@ class Anchors:
     def _modules_and_history(
         self, name: str, kernels: Sequence[Kernel], target: Target
     ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
-        """Return (the digest of each anchor's compiled module, the user's records about this machine).
+        """Return (digest of each anchor's module, records of the anchors' times that all projects share).
 
-        The records are None if this project uses only its own copy of the anchors' times. The method also keeps the
-        modules and times for all projects."""
+        The records are None if this project keeps separate times."""
         records, facts = self._store.records, self._facts
         text, machines = records.remembered(name), History.of(facts.remembered(name))
         own = History.of(text)
+        # All projects share one history. A project whose own history begins differently uses only its own.
         together = text is None or not machines.objects or own.begins_as(machines)
         history = machines if together and machines.objects else own
         kept = {label: Digest(digest) for label, digest in history.objects.items()}
@@ -175,6 +173,7 @@ class Anchors:
             if objects != history.objects:
                 history = History(objects)
         for digest in objects.values():
+            # Other projects of the user then measure the same compiled modules.
             facts.keep(digest, self._store.path(digest))
 
         def continued(text: str | None) -> str:

@@ -1,7 +1,4 @@
-"""Compute how fast this machine was while a case was measured, and how much its speed varies.
-
-The speed differs by a few percent between sessions, which are the measurements of different runs. Anchors are kernels
-that never change. Therefore their times show the speed."""
+"""Compute the speed of this machine from the times of the anchors, kernels that never change."""
 
 from __future__ import annotations
 
@@ -70,10 +67,9 @@ class History:
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
-        """Return a copy of the history in which `run` has an entry: the median time of each anchor kernel.
+        """Return the history with an entry for `run`: each anchor kernel's median time in ns.
 
-        `blocks` has the times in ns of each kernel's benchmark processes so far in the run. An earlier entry of `run`
-        is replaced."""
+        From `blocks`, `{"a": [3, 5, 4]}` becomes `{"a": 4}`."""
         found = {name: median(ns) for name, ns in blocks.items() if ns}
         if not found:
             return self
@@ -112,10 +108,9 @@ class History:
         return exp(sum(logs) / len(logs)) if logs else None
 
     def moment(self, blocks: Mapping[str, Sequence[float]], felt: Sensitivity | None = None) -> Moment:
-        """Return the machine's speed while the anchor kernels were measured.
+        """Return the machine's speed, computed from the times in ns of each anchor kernel.
 
-        `blocks` has the times in ns of each kernel's benchmark processes. `felt` says how strongly the time of the
-        measured case follows the anchors' times; None stands for `prior`."""
+        `felt` says how strongly a case's time depends on the speed."""
         felt = felt or self.prior
         measured = {name: ns for name, ns in sorted(blocks.items()) if ns and name in self.reference_ns}
         medians = {name: median(ns) for name, ns in measured.items()}
@@ -164,7 +159,7 @@ def _median_sd(blocks_ns: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The machine's speed while a case was measured, and how strongly the case's time follows the speed."""
+    """The machine's speed while a case was measured, compared with other runs."""
 
     session_sd: float
     """Standard deviation of log(time of the anchor kernels) between runs."""
@@ -210,10 +205,9 @@ class Moment:
 
     @property
     def correction(self) -> float | None:
-        """The predicted ratio of the case's time in this run to its time in the machine's first run.
+        """The predicted ratio of the case's time in this run to the time in the machine's first run.
 
-        The value is `factor`**`sensitivity`, where `factor` is that ratio for the anchor kernels. It is None if
-        `factor` is None."""
+        None if no anchor kernel could run."""
         return None if self.factor is None else exp(self.sensitivity * log(self.factor))
 
     def later(self, within: float) -> float:
@@ -227,11 +221,12 @@ class Moment:
         return sqrt(2 * within**2 + self._between((felt, freedom), (self._own**2, self.freedom)) ** 2)
 
     def later_anchored(self, within: float) -> float | None:
-        """Return the half-width of the 95 % interval in which another run's corrected median is expected.
+        """Return the 95 % half-width for another run's log(median), corrected for the machine's speed.
 
-        The corrected median is the median divided by `correction`. `within` is the half-width for this run's median.
-        Both are for log(median). Returns None if no anchor kernel could run, or if the result of `later` is not
-        larger."""
+        Returns None if a correction is impossible or useless.
+
+        Args:
+            within: the 95 % half-width for this run's log(median)."""
         # The sensitivity is uncertain, which widens the interval. The effect grows with the distance of the anchors'
         # times from those of the machine's first session. For the other session, this distance is assumed to be
         # `session_sd`.
@@ -245,10 +240,7 @@ class Moment:
 
     @property
     def _own(self) -> float:
-        """How far log(case's time) may be from the value predicted from the anchor kernels' times.
-
-        This is the larger of two distances: the usual one, which is the standard deviation `case_sd`, and the one in
-        this run, which is the magnitude of `case_unusual`."""
+        """The assumed error of log(case's time), if the case's time is predicted from the anchors' times."""
         return max(self.case_sd, abs(self.case_unusual))
 
     def _between(self, *parts: tuple[float, float]) -> float:

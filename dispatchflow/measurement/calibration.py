@@ -88,10 +88,9 @@ def processor(target: Target, cpu_flags: str, cache_bytes: int | None) -> Proces
 
 
 def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
-    """Return the calibration kernels for a processor.
+    """Return the calibration kernels for a processor: some compute, the others read or copy arrays.
 
-    Some compute in f32 or f64, others read or copy arrays. Arrays larger than the caches are left out if the size of
-    the cache is unknown, or if they take more than an eighth of the memory."""
+    `memory_bytes` is the size of this machine's memory."""
     if (register := processor.register_bytes) is not None:
         found, sizes = [_compute(ElementType.F32, register * 2), _compute(ElementType.F64, register)], _CACHED
     else:
@@ -105,10 +104,9 @@ def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
 
 
 def compute_kind(signature: Signature | None, processor: Processor) -> str | None:
-    """Return the kind of calibration kernel, `f32` or `f64`, that measures the ceiling for given types.
+    """Return the kind of kernel, `f32` or `f64`, that measures the highest flop rate for given types.
 
-    A ceiling is the highest measured rate. The result is None if `signature` is None, if the accumulator is an
-    integer, or if cases with an operand type may be faster (`processor.faster`)."""
+    Returns None if neither kind does, for example for integers."""
     if signature is None or not signature.accumulator.is_float or processor.faster.intersection(signature.operands):
         return None
     return "f64" if signature.accumulator is ElementType.F64 else "f32"

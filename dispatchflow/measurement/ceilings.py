@@ -207,10 +207,9 @@ class Ceilings:
     def calibrate(
         self, target: Target, device: Device, session: Session, kinds: Collection[str], spare: bool = False
     ) -> None:
-        """Measure the calibration kernels of the given kinds, and record the highest rates.
+        """Measure calibration kernels of the given kinds, and record the highest rates.
 
-        Kernels whose field `spare` is true are measured only if the argument `spare` is true. A kernel that does not
-        compile or run adds no rate."""
+        `spare` adds extra kernels, for use when a case exceeds the recorded rates."""
         device = self.calibrated(target, device)
         wanted = [kernel for kernel in self.kernels(target) if kernel.kind in kinds and spare >= kernel.spare]
         rates, enough = dict[str, float](), set[str]()
@@ -237,10 +236,9 @@ class Ceilings:
 
     @staticmethod
     def calibrated(target: Target, device: Device) -> Device:
-        """Return the device on which the calibration kernels run.
+        """Return the device on which the calibration kernels of a target run.
 
-        For a GPU, this is `device`. For a CPU, it is the device of the target llvm-cpu, for which the kernels are
-        always compiled, with the threads and CPUs of `device`."""
+        For a CPU target, this is the device of llvm-cpu."""
         if not target.has_threads:
             return device
         return Device(TARGETS["llvm-cpu"].device(device.threads), device.threads, device.cpus, device.identity)

@@ -70,10 +70,9 @@ def reused_measurement(chain: CaseState) -> Measurement:
 
 
 def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
-    """Choose up to three cases as controls, which are measured to compare the speed of two runtimes.
+    """Choose up to three cases as controls: those with the shortest, the median and the longest call.
 
-    The controls have the shortest, middle and longest call of at most `block_s` seconds. If all calls are longer, the
-    only control is the case with the shortest call."""
+    A case whose call takes more than `block_s` seconds is chosen only if no call is shorter."""
     medians: dict[str, tuple[float, CaseState]] = {}
     for chain in chains:
         if (taken := reused_measurement(chain)).blocks_ns:
@@ -224,13 +223,13 @@ class Controls:
             going = [side for side in sides if "new" not in side.failures]
             for side in lot.sample(going, len(going)):
                 pair = {"old": former, "new": present} if former and side.together else {"new": present}
+                # The processes run in the random order of this dict.
                 self._round(side, {word: pair[word] for word in lot.sample(sorted(pair), len(pair))})
 
     def _round(self, side: _Sides, pair: dict[str, Toolchain]) -> None:
-        """Run one benchmark process of a control with each runtime, and add the times to `side`.
+        """Time a control once with each toolchain, and add the times to `side`.
 
-        `pair` has the toolchains with the runtimes `old` (if it is available) and `new`, in the order of the
-        processes."""
+        `pair` has the keys `old` and `new`, or only `new`."""
         # If the new runtime fails, the round does not count. If the old one fails, the new runtime's blocks are
         # compared with the blocks that were recorded with the old one.
         found: dict[str, float] = {}

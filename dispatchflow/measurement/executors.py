@@ -43,10 +43,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Executors:
-    """Runs calls of compiled functions on one device, each tool in a process of its own.
+    """Runs calls of compiled functions on one device, with IREE's tools in child processes.
 
-    `device` is the runtime's URI of the device, and `limit_s` is the time limit of each process. The directory
-    `trace`, if it is given, receives the runtime's profile of each invocation."""
+    `device` is a URI, such as `local-task`. Each process may take `limit_s` seconds. The directory `trace` receives
+    profiles."""
 
     device: str
     protocol: Protocol
@@ -182,13 +182,12 @@ class Executors:
         return repetitions[-1], [each for each in profile.launches if each.submission >= first]
 
     def _rotate(self, call: Call, place: Path) -> list[int]:
-        """Write the files for cold operands, which must not be in the cache when a call reads them.
+        """Write copies of the operands that a call must read from memory, not from a cache.
 
-        Returns for each operand the total size of its copies in bytes, or 0 if the operand is not cold.
+        Returns the number of bytes written for each operand.
 
         Raises:
-            ToolError: the size of the cache is not known, the copies need too much memory, or the module that passes
-                the copies does not compile."""
+            ToolError: copies are impossible, for example because they need too much memory."""
         if not call.cold:
             return [0] * len(call.operands)
         cache = machine.last_level_cache_bytes() if self.device.startswith("local") else None

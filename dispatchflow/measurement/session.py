@@ -99,10 +99,7 @@ class Session:
             next(self._blocks)
 
     def _group_of(self, first: Trial) -> list[Trial]:
-        """Choose the measurements (trials) that share rounds with `first`; return them as a new group.
-
-        The group has all ungrouped trials of the same shape (operation, sizes and types), and of other shapes while
-        the time budgets add up to at most `_GROUP_S`."""
+        """Return a new group: `first` and other pending measurements, which then run alternately."""
         shapes: dict[str, list[Trial]] = {first.shape: []}
         for trial in self.undecided:
             if trial.rounds is None:
@@ -118,10 +115,9 @@ class Session:
         return found
 
     def _rounds(self) -> Iterator[None]:
-        """Measure the group in endless rounds: each round runs one benchmark process of each measurement.
+        """Run several measurements alternately: each round runs one benchmark process of each measurement.
 
-        The iterator yields after each benchmark process of a case. It also yields repeatedly while another run holds
-        the locks on all measurements of the group."""
+        The iterator yields after each process, except an anchor's."""
         began = waited_s = 0.0
         while True:
             order = self._group = [trial for trial in self._group if trial.outcome is None]

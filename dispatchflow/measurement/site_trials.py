@@ -122,10 +122,7 @@ class SiteTrials:
         return blocks
 
     def _with_load(self, chain: CaseState, made: Artifacts, program: Program, times: ProgramTimes) -> ProgramTimes:
-        """Measure the dispatches that the loading of the module runs; return `times` with their total time.
-
-        If the loading runs no dispatches, `times` is returned unchanged. If their time cannot be measured, the field
-        `load_unknown` of the result says why."""
+        """Return `times` with the total time of the dispatches that run when the module is loaded."""
         # They run before the profile of the calls begins. Therefore a load and a call are recorded once, replayed and
         # profiled.
         tools, device, operation = self.executor.resolver.toolchain, chain.device, chain.case.operation

@@ -132,10 +132,9 @@ class Trial:
     """The kind of thing that is measured, as a noun for messages."""
 
     def retake(self, block: Block) -> bool:
-        """Return whether a block must be measured again, because it waited too long for a CPU.
+        """Return whether to repeat a block (a benchmark process) that waited too long for a CPU.
 
-        The method counts these blocks: at most half of the protocol's number, and none after the time budget is used
-        up."""
+        The method limits and counts the repetitions."""
         again = (
             statistics.waited_too_long(block.waited)
             and self.retaken < self.protocol.blocks // 2

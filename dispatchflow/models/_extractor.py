@@ -1,10 +1,6 @@
-"""Extract each dispatch of a module, after the compiler's phase `flow`, as a module of its own.
+"""Write each different dispatch of a program as an MLIR module of its own (docs/sites-alone.md)."""
 
-The script writes the modules `0.mlir`, `1.mlir`, … (docs/sites-alone.md), and a JSON file that describes them
-(`models.extraction.Extracted`). If a module has lowering configurations, a second file, such as `0.plain.mlir`, has
-it without them. The script runs as a process of its own. It imports only neighboring scripts, a toolchain's Python
-bindings and the standard library."""
-
+# Import only neighboring scripts, a toolchain's Python bindings and the standard library.
 import argparse
 import os
 import sys
@@ -24,6 +20,7 @@ def _arguments():
 def extract(options):
     context = ir.Context()
     context.allow_unregistered_dialects = True
+    # The input is the program after the compiler's phase `flow`.
     module = ir.Module.parseFile(options.input, context)
     executables = {
         ir.StringAttr(each.attributes["sym_name"]).value: each
@@ -41,6 +38,7 @@ def extract(options):
             key = alone.operation.get_asm()
             if key not in numbers:
                 numbers[key] = len(modules)
+                # The executable is added afterwards, because the passes that `_bind` runs would change it.
                 _bind(alone)
                 with ir.InsertionPoint.at_block_begin(alone.body):
                     executables[each.executable].clone()
@@ -115,9 +113,7 @@ def _sizes(type_):
 
 
 def _bind(module):
-    """Make the module's function take and return buffers in place of tensors, as the phase `abi` does.
-
-    The module must not contain its executable yet, because the passes would change the executable too."""
+    """Make the module's function take and return buffers in place of tensors, as IREE's phase `abi` does."""
     passes = passmanager.PassManager.parse("builtin.module(iree-abi-transformation-pipeline)")
     passes.enable_verifier(False)  # it would report the missing executable
     passes.run(module.operation)

@@ -145,9 +145,9 @@ def sites(options):
 
 
 def _is_entered(operation):
-    """Return whether each operation inside `operation` has an entry (`tagged.Computation`) of its own.
+    """Return whether each operation inside `operation` is described separately.
 
-    The operations in a linalg operation's body have none: the linalg operation's field `scalars` describes them."""
+    The result is True for `scf.for`, and False for `linalg.generic`."""
     return not operation.name.startswith("linalg.")
 
 
@@ -233,10 +233,9 @@ def _top(operation):
 
 
 def _places(module):
-    """Return a dict from each top-level operation to the launcher of the dispatches in it.
+    """Map each top-level operation to what launches its dispatches.
 
-    A launcher is a pair: `("main", False)` is the function `main`, and `("a, b", True)` is the initializer that
-    stores the globals `a` and `b`. True means that it runs when the module is loaded."""
+    `("main", False)` is the function `main`; `("a", True)` is the initializer of the global `a`."""
     tops = list(reading.children(module.operation))
     loads, initial = {}, {}
     for top in tops:

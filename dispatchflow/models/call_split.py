@@ -10,6 +10,7 @@ from dispatchflow.errors import ToolError
 from dispatchflow.iree.profile_events import Launch, QueueOperation
 
 _ALLOCATION = ("alloca", "dealloca")
+# kinds of operations that do no work: their time counts as waiting
 _ONLY_ORDER = ("barrier",)
 
 Span = tuple[int, int]
@@ -42,13 +43,10 @@ class Split(msgspec.Struct, frozen=True):
 
 
 def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], call_ns: int) -> Split:
-    """Divide `call_ns`, the wall time of all calls together, into the parts of `Split`.
-
-    If the profile has no start and end of a queue operation, the span from `spans_of` is used. The time of a barrier
-    counts as waiting.
+    """Divide `call_ns`, the wall time of profiled calls, into parts such as waiting.
 
     Raises:
-        ToolError: the events of the profile took longer than `call_ns`."""
+        ToolError: the launches and operations cover more time than `call_ns`."""
     dispatching = [(launch.start_ns, launch.end_ns) for launch in launches]
     executing = _executing(launches)
     busy, allocating, pending = list(executing.values()), [], []

@@ -92,10 +92,7 @@ class Tensor(msgspec.Struct, frozen=True):
 
     @property
     def undefined_name(self) -> str:
-        """The name under which the mask of the tensor's undefined elements is stored: `3.in0.undefined`.
-
-        The mask has a byte for each element, or for each byte of elements narrower than a byte: 1 if undefined (see
-        the field `undefined`), and otherwise 0."""
+        """The name under which the mask of the tensor's undefined elements is stored: `3.in0.undefined`."""
         return f"{self.name}.undefined"
 
 
@@ -205,6 +202,7 @@ def _differing(one: bytes, other: bytes, spelling: str) -> bytes:
     import numpy as np
 
     sizes = work.sizes_of(f"tensor<{spelling}>") if "x" in spelling else ()
+    # Elements narrower than a byte are packed: the mask then has a byte for each byte of the tensor.
     width = max(1, len(one) // max(1, math.prod(size or 0 for size in sizes or ())))
     first, second = (np.frombuffer(content, np.uint8) for content in (one, other))
     return bytes((first != second).reshape(-1, width).any(axis=1).astype(np.uint8))
@@ -222,11 +220,9 @@ def spelt(type_: str, sizes: Sequence[int]) -> str:
 def capturer_argv(
     python: str, bindings: str, function: str, dispatches: Sequence[int], execution: int | None, fill: int
 ) -> tuple[str, ...]:
-    """Return a command line that runs the script `_capturer.py`, which changes a module to capture values.
+    """Return the command line of a script that changes a copy of the module `flow`.
 
-    The files are in the working directory. The script reads `flow`, the module after the compiler's phase `flow`. It
-    writes the changed module to `capturing`, and a description of it (`Capturing`) to `capturing.json`. It fills
-    uninitialized tensors with the number `fill`."""
+    The changed module stores the operands and results of `dispatches` in globals."""
     options = (
         f"--bindings={bindings}",
         "--input=flow",

@@ -15,10 +15,7 @@ and `constant`, on which all operations without operands depend."""
 
 
 class DefUse:
-    """The graph of a module's operations and the values that they use.
-
-    Its nodes are operations; those in the body of a linalg operation belong to the linalg operation's node. `Point`
-    describes the other points of the graph, such as arguments of functions."""
+    """The def-use graph of a module's operations."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
@@ -64,9 +61,9 @@ class DefUse:
         return self._reached(self.before, [point], is_passed)
 
     def users(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return the points of the graph that use the value of `point`, directly or through a path of nodes.
+        """Return all points that depend on `point`, directly or through operations that `is_passed` accepts.
 
-        A path counts only if `is_passed` returns True for each node between its ends."""
+        A point is an operation or, for example, a function's argument."""
         return self._reached(self.after, [point], is_passed)
 
     def between(self, begin: Iterable[Point], end: Iterable[Point], is_passed: Callable[[int], bool]) -> set[int]:

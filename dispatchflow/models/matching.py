@@ -1,8 +1,4 @@
-"""Find the site of each launch in a profile: the place of the program that launched the dispatch.
-
-The sequence of exports (kernels) in a submission shows which command buffer was submitted. Command buffers with equal
-sequences can be distinguished by the order of their creation, if each is recorded once and submitted in every call.
-Sites that cannot be distinguished form one group, which is written as `3|7`."""
+"""Find out which site of a program launched each dispatch in a profile."""
 
 from __future__ import annotations
 
@@ -39,6 +35,7 @@ def matched(program: Program, profile: Profile) -> list[tuple[Group, Launch]]:
     for run in runs:
         if _exports(run) not in candidates:
             raise _unmatched(run, buffers)
+    # Command buffers with equal sequences of exports are distinguished by the order of their creation.
     allowed = _by_order_of_creation(runs, candidates)
     places = [
         (tuple(buffers[number][place].number for number in numbers), launch)
@@ -71,22 +68,20 @@ def _exports(run: Sequence[Launch]) -> tuple[str, ...]:
 def _by_order_of_creation(
     runs: Sequence[Sequence[Launch]], candidates: Mapping[tuple[str, ...], Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Match the command buffers of a profile with those of the program, by the order of their creation.
+    """Match a profile's command buffers with the program's, by order of creation.
 
-    The result is a dict from a command buffer's number in the profile to its possible indices in the program. Both
-    ascend in the order of creation: if 4 and 7 both have the `candidates` 0 and 2, the result is `{4: [0], 7: [2]}`.
-
-    A command buffer that was submitted only once is left out. The dict is empty if no assignment fits, or if one
-    command buffer was submitted with different sequences of exports (kernels)."""
+    `{4: [0, 2]}` means that number 4 in the profile is 0 or 2 in the program."""
     sequences: dict[int, set[tuple[str, ...]]] = defaultdict(set)
     count: dict[int, int] = defaultdict(int)
     for run in runs:
         sequences[run[0].command_buffer].add(_exports(run))
         count[run[0].command_buffer] += 1
+    # A command buffer with one submission may be recorded again in each call: its number then shows nothing.
     kept = {number: sequences[number] for number in sorted(count) if count[number] > 1}
     if any(len(each) > 1 for each in kept.values()):
         return {}
     possible = [(number, candidates[next(iter(each))]) for number, each in kept.items()]
+    # The numbers in the profile and in the program both ascend in the order of creation.
     earliest = _ascending([numbers for _, numbers in possible])
     latest = _ascending([[-number for number in reversed(numbers)] for _, numbers in reversed(possible)])
     if earliest is None or latest is None:

@@ -1,8 +1,4 @@
-"""Find out which source operations each site computes, from the tags in a compiled program.
-
-A site is a place of the program that launches a dispatch. A source operation is an operation of the user's module. A
-tag is a location that the script `_tagger.py` writes before a compile and reads afterwards: `df.op.N` for source
-operation N, and `df.site.N` for dispatch N."""
+"""Find out which operations of the user's module each site of the compiled program computes."""
 
 from __future__ import annotations
 
@@ -94,10 +90,9 @@ def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceO
 
 
 def _located(graph: DefUse, dispatches: Sequence[Dispatch]) -> list[set[int]]:
-    """Return the numbers of each dispatch's source operations, from the tags of the operations inside it.
+    """Collect the numbers N of the user's operations from the locations `df.op.N` in each dispatch.
 
-    The tag `df.op.N` stands for source operation N. The tags of loads, stores and fills do not count. Those of other
-    operations that only move data may be wrong, and count only if plausible."""
+    Locations that may be wrong are left out."""
     computed = [_origins(graph, dispatch, computing=True) for dispatch in dispatches]
     somewhere = set().union(*computed)
     found = []
@@ -119,10 +114,9 @@ def _origins(graph: DefUse, dispatch: Dispatch, computing: bool) -> set[int]:
 
 
 def _users(graph: DefUse, tags: Iterable[int]) -> set[int]:
-    """Return the numbers of the source operations to which tags belong.
+    """Replace in `tags` the number of an operation in a linalg body by that of the linalg operation.
 
-    `tags` has the N of each tag `df.op.N`. The tag of an operation in the body of a linalg operation belongs to the
-    linalg operation. Constants, functions and loops are left out."""
+    Constants, functions and loops are dropped."""
     owners = {graph.owner[tag] for tag in tags}
     return {each for each in owners if _is_users(graph.nodes[each].kind)}
 
@@ -132,12 +126,9 @@ def _is_users(kind: str) -> bool:
 
 
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
-    """Find the source operations of each dispatch for which `located` has none.
+    """Infer what dispatches with an empty set in `located` compute.
 
-    The result is a dict from the index of each such dispatch to the numbers of its source operations. A dispatch's
-    neighbors are the nearest dispatches upstream and downstream for which `located` has operations, and arguments and
-    results of functions. The dispatch gets the operations between the neighbors' operations in the source's data flow
-    that are nowhere in `located`. If there are none, it gets the neighbors' operations whose tags occur in it."""
+    For example, a dispatch between those of operations 3 and 5 computes operation 4."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)
@@ -161,6 +152,7 @@ def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]
     for tag, dispatch in enumerate(formed.dispatches):
         if located[tag]:
             continue
+        # The ends are operations of the nearest located dispatches, or arguments and results of functions.
         begin = computed_by(flow.sources(dispatch.node, is_passed))
         end = computed_by(flow.users(dispatch.node, is_passed))
         variable = begin - {"constant"} or begin

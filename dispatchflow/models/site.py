@@ -119,9 +119,7 @@ class Program(msgspec.Struct, frozen=True):
 
     @property
     def shared(self) -> tuple[SourceOperation, ...]:
-        """The source operations that several sites compute.
-
-        Only sites whose evidence for the operation is `location` count."""
+        """The user's operations whose MLIR locations occur in the dispatches of several sites."""
         count = Counter(o.operation for site in self.sites for o in site.origins if o.evidence == "location")
         return tuple(operation for operation in self.operations if count[operation.number] > 1)
 

@@ -13,12 +13,10 @@ from dispatchflow.models.site import Program, Site
 
 
 def numbered(program: Program, numbers: Sequence[int] | None, case: str) -> list[Site]:
-    """Return the sites of the program that have these numbers, without duplicates.
-
-    All sites are returned if `numbers` is None.
+    """Return the sites with the given numbers, or all sites if `numbers` is None.
 
     Raises:
-        SpecError: the program has no sites at all, or none with one of the numbers.
+        SpecError: one of the numbers belongs to no site, or the program has no sites.
     """
     if not program.sites:
         raise SpecError("the program launches no dispatch", {"case": case})

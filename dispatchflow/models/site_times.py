@@ -122,12 +122,10 @@ class ProgramTimes(msgspec.Struct, frozen=True):
 
 
 def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetition]) -> Block:
-    """Return the time of each site and the parts of the calls' wall time, from one process's profile.
-
-    All times are sums over the measured calls (see `measured_calls`).
+    """Return the total time of each site in the measured calls of one process.
 
     Raises:
-        ToolError: the profile is incomplete or does not match the sites, or its events outlast the calls."""
+        ToolError: `profile` is incomplete, or contradicts `program` or `repetitions`."""
     found = measured_calls(program, profile, repetitions)
     split = split_of([launch for _, launch in found.launches], found.operations, found.total_ns)
     return Block(found.calls, found.steady, split, _sites(found.launches))
@@ -161,11 +159,10 @@ def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Rep
 
 
 def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int) -> int | None:
-    """Return how long dispatches run during one load of the program, in ns: the median of several loads.
+    """Return how long dispatches run while the program is loaded, in ns: the median of `loads` loads.
 
-    `profile` has the events of `loads` replays of a recorded load and call; `times` has the number of launches in the
-    call. While several dispatches run, the time counts once. The result is None if events were lost, or if the load's
-    launches cannot be identified."""
+    The result is None if this time cannot be determined."""
+    # The profile has replays of a load and one call. `times` has the number of launches in the call.
     one, rest = divmod(len(profile.launches), loads)
     before = one - sum(round(site.executions) for site in times.sites)
     kernels = {site.export for site in program.sites if site.at_load}
@@ -176,10 +173,9 @@ def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int)
 
 
 def first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:
-    """Return the number of the submission (`QueueOperation.submission`) that begins the last repetition.
+    """Return the number of the first submission that is measured: the first one in the last repetition.
 
-    A repetition is a series of calls of the program. The result is None if the calls submit different operations, and
-    0 if nothing was submitted."""
+    The result is None if two calls submit different operations."""
     dispatches: dict[int, list[str]] = defaultdict(list)
     for launch in profile.launches:
         dispatches[launch.submission].append(launch.export)
@@ -247,9 +243,9 @@ def _per_call(sums: Sequence[int], rest: Sequence[int], call_ns: int, calls: int
 
 
 def _groups(blocks: Iterable[Block]) -> list[Group]:
-    """Return the groups of sites that occur in the blocks; groups that have a site in common are united.
+    """Unite groups that have a site in common: (3, 7) and (7, 9) become (3, 7, 9).
 
-    If the blocks have the groups (3, 7), (7, 9) and (5,), the result is [(3, 7, 9), (5,)]."""
+    The sites of a group cannot be distinguished."""
     whole: dict[int, set[int]] = {}
     for group in {site.sites for block in blocks for site in block.sites}:
         union = set(group).union(*(whole.get(site, ()) for site in group))

@@ -1,10 +1,4 @@
-"""Make inputs of `attention` whose results show which elements are read, and with what precision.
-
-Each function with the name of a recipe (docs/verification.md) returns the recipe's inputs: queries, keys, values and,
-if the attention has one, a mask. Every element type of `attention` represents these inputs exactly.
-
-A score is the argument of an exponential: the product of a query and a key, times the scale, plus the mask. A place
-is an index along `k1`, the dim over which this product is summed."""
+"""Make the inputs with which kernels for `attention` are verified."""
 
 from __future__ import annotations
 
@@ -20,6 +14,7 @@ if TYPE_CHECKING:
     from dispatchflow.mlir.types import ElementType
     from dispatchflow.operations.api import Array
 
+# A score is the argument of an exponential: the product of query and key, times the scale, plus the mask.
 _GAP = 128.0
 """If a score is lower than the query's largest score by this amount, its exponential underflows to 0."""
 
@@ -37,6 +32,7 @@ class Shape(NamedTuple):
     b: int
     m: int
     n: int
+    # The product of a query and a key is summed over k1. An index along k1 is called a place.
     k1: int
     k2: int
     power: int
@@ -54,6 +50,7 @@ def _split(shape: Shape, score: float) -> tuple[float, float]:
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
 
 
+# The inputs that this recipe and the following ones make for an element type are exact in this type.
 def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
     """Return inputs in which, for each query, some keys have equal scores and the others get no weight."""
     # The exponentials of the equal scores are 1, and those of the other scores are 0. The sum of the exponentials is
@@ -204,9 +201,9 @@ def highest(shape: Shape, element: ElementType) -> list[Array]:
 
 
 def tail(element: ElementType) -> float:
-    """Return a power of two p < 1 so small that 1 + p needs slightly more than half of the type's digits.
+    """Return a power of two just below the middle digit of 1.0 in the type.
 
-    For f32 (24 binary digits), p is 2**-13, and 1 + p has 14 digits."""
+    For f32, with binary digits from 2**0 to 2**-23, the result is 2**-13."""
     return 2.0 ** -(element.digits // 2 + 1)
 
 

@@ -71,9 +71,9 @@ def _require_words(operation: type[Operation]) -> None:
 
 
 def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], by: str) -> None:
-    """Check that no dim or option has a name that is already taken.
+    """Check that no dim or option of the operations has a name in `taken`.
 
-    `by` is the end of the error message: `a column of every row` in `'status' is a column of every row`.
+    `by` says for the error message what uses these names, such as `a column of every row`.
 
     Raises:
         DispatchflowError: a dim or an option has a name in `taken`."""

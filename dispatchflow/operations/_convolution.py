@@ -132,10 +132,7 @@ class Convolution(Summed, Window):
     def convolved(
         self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str
     ) -> str:
-        """Return ops that define `%sum`: an initial value plus the convolution of an image with the weights.
-
-        `name` is the name of the image's SSA value, and `self.init` that of the initial value's; the weights are
-        `%arg1`. `attribute` is the attribute `{…}` of the convolution op, or empty."""
+        """Return the MLIR ops that compute `%sum`, the convolution of an image with weights."""
         attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
         names, values, constants = snippets.scalars(zero_points(self), accumulator.element)
         c, ins = accumulator.mlir, f"ins(%{name}, %arg1{names} : {image.mlir}, {weights.mlir}{values})"

@@ -215,10 +215,10 @@ class Summed(Operation):
         return _functions.gelu_error(joined, off, unit) if self._function == "gelu" else off
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return a bound on the errors of the results for the inputs that a recipe makes.
+        """Return an error bound for each element of the result.
 
-        It is the bound of `error`, with one exception: for a gelu and a recipe with exact sums (all but `random`), it
-        covers only the error of the gelu."""
+        `recipe` is the way in which `operands` were made, such as `random`."""
+        # All recipes except `random` have exact sums: only the gelu then has an error.
         if recipe == "random" or self._function != "gelu":
             return self.error(operands)
         joined = self._joined(self._plain.reference(operands[:-1]), self._spread(operands[-1]))

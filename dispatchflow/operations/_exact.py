@@ -68,12 +68,9 @@ class Operation(Protocol):
 
 
 class ExactRange(NamedTuple):
-    """The limits within which sums of the recipe `exact` are exact in the accumulator's type.
+    """Limits on an operation's inputs, small enough that no sum is rounded.
 
-    A sum has up to `safe` nonzero products of `Operation.factors` numbers, and `Operation.addends` other terms, such
-    as a bias. The limits satisfy safe · r**factors + addends · (r + shift) ≤ 2**digits, where `digits` is the
-    accumulator's number of binary digits. Integers may exceed the limits (see `_range.one_sided`): a sum that wraps
-    is the same in any order."""
+    For example, the elements of a matrix are integers from -3 to 3."""
 
     r: int
     """The largest magnitude: values are in -r … r, without 0."""
@@ -97,12 +94,15 @@ def has_largest(operation: Operation) -> bool:
 
 
 def exact_range(operation: Operation) -> ExactRange:
-    """Return the limits of the integers, from -r to r, that the recipe `exact` uses as inputs."""
+    """Choose limits on an operation's inputs, so small that additions are exact.
+
+    For example, a float matrix has integers from -3 to 3."""
     # r is the largest of 3, 2 and 1 with which a sum is exact if all its terms are nonzero; if there is none, r is 1. A
     # small r is better than terms that are zero, because a lost term is noticed only if it is not zero. If the result
     # is narrower than the accumulator, r is also small enough for the result's type to represent most sums exactly, if
     # such an r exists. The number of nonzero terms follows benchdnn (oneDNN, tests/benchdnn/matmul), except that
     # exactly `safe` terms of each result are nonzero: as many as are exact.
+    # Integers may exceed the limits (see `_range.one_sided`): a sum that wraps is the same in any order.
     accumulator, terms = operation.types.accumulator, operation.terms
     room, factors, addends = 2**accumulator.digits, operation.factors, operation.addends
     for r in (3, 2, 1):
@@ -120,9 +120,9 @@ def _fits(operation: Operation, sum: float) -> bool:
 
 
 class Thinning(NamedTuple):
-    """The positions of zeros in one set of inputs of the recipe `exact`, and the signs of its sums.
+    """The choice of input elements that are zero, so that sums have few terms and are exact.
 
-    With zeros, a sum has few nonzero terms, and is so small that the accumulator represents it exactly."""
+    For example, each row of a matrix keeps 64 nonzero elements."""
 
     axes: tuple[tuple[int, ...], ...]
     """The axes of each operand along which it has zeros: (1,) if each row has some, () if none.
@@ -153,10 +153,9 @@ class Thinning(NamedTuple):
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
-    """Return one `Thinning` for each set of inputs that the recipe `exact` makes.
+    """Choose sets of verification inputs whose sums are the same in any order of summation.
 
-    A `Thinning` says where the operands of a set have zeros, so that all sums are exact, and which signs the sums
-    have. The result is empty if zeros cannot make the sums exact."""
+    Each `Thinning` in the result says where the inputs of one set have zeros."""
     sets, types = _unclipped(operation), operation.types
     # The random products of unsigned and signed integers have one sign in most columns.
     mixed = any(element.is_unsigned for element in types.operands)
@@ -167,9 +166,9 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
-    """Return a `Thinning` for each set of exact inputs, before `thinnings` adds the clipped set.
+    """Choose the zeros in each set of inputs of the recipe `exact`.
 
-    In the clipped set, a bias reverses the signs of most sums, to show a missing relu (see `Thinning.clipped`)."""
+    The set that detects a missing relu is left out."""
     # If all terms may be nonzero, there is one set. There are two if clipping or rounding of the results may hide an
     # error in one set. Otherwise there are as many sets as are needed for each element of each operand to contribute to
     # a result in at least one set, but at most `_SETS`.
@@ -199,9 +198,9 @@ def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
-    """Return how many terms of all sums contain one element of an operand, on average.
+    """Return about how many terms of sums use an operand's element: n for A in A @ B.
 
-    For A of A·B, the number is n. If the operands have different numbers, the smallest is returned."""
+    The operand with the smallest number counts."""
     products = operation.result().size * operation.terms
     return min((products // operand.type.size for operand in operands if operand.type.size), default=1)
 
@@ -211,10 +210,9 @@ def _factor(operand: Operand) -> bool:
 
 
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
-    """Choose `Thinning.share`, the number of nonzero elements in a line, such as a row of a matrix.
+    """Choose how many elements along `axes` are nonzero, so that sums have at most `safe` nonzero terms.
 
-    With this number, each sum has at most `safe` nonzero terms. The number is 0 if `axes` names no axes, or if one
-    nonzero element in each line is already too many."""
+    The result is 0 if this is impossible."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

@@ -24,16 +24,17 @@ fewer than 128 elements is a single block."""
 
 
 def balanced(raw: Array, recipe: str, layer: bool, types: Signature) -> Array:
-    """Return rows of 1 and -1 for the recipes `counted` and `mixed`; some elements have larger magnitudes.
+    """Return rows of numbers with a sum near 0, such as [1, -1, 2, -2], in the shape of `raw`.
 
-    A row of n elements adds up to 0, or to -1 if n is odd and `layer` is false (RMS normalization). In `mixed`, each
-    block (see `_BLOCK`) but the last adds up to 0. A row of one element differs: it is 2 if `layer` is true, and
-    otherwise a negative random number."""
+    `recipe` (`counted` or `mixed`) is a way to make inputs for verification. `layer` is false for RMS
+    normalization."""
+    # A row adds up to 0 or -1. In `mixed`, each block (see `_BLOCK`) but the last adds up to 0.
     # In `mixed`, the running mean is therefore near 0, and a kernel that updates a mean for each element adds squares
     # that are nearly exact. With other running means, the squares would have few values, whose roundings add up. In
     # `counted`, parts of a row have different means: a kernel must not merge their variances as if the means were
     # equal.
     m, n = raw.shape
+    # A single element cannot cancel: it is a negative random number, or 2 for `layer` (see `_blocks`).
     if n == 1 and not layer:
         return -abs(full(stream(0, 3, m), types.operands[0].digits))[:, None]
     larger = None
@@ -47,16 +48,14 @@ def balanced(raw: Array, recipe: str, layer: bool, types: Signature) -> Array:
 
 
 def _blocks(raw: Array, recipe: str, layer: bool, larger: Array | None = None) -> Array:
-    """Return blocks of one size that consist of 1 and -1; some elements have larger magnitudes.
-
-    `raw` is an array [rows, blocks, size]. A block adds up to 0, or to -1 if its size is odd and `layer` is false. If
-    `layer` is true, a block of odd size contains one 2, as in [-1, 2, -1], but a block of size 1 is [2]. `larger` has
-    two factors for each row; each multiplies one 1 and one -1 of each block."""
+    """Return numbers with a sum near 0 along the last axis, such as [1, -2, 2, -1], in the shape of `raw`."""
     size = raw.shape[2]
+    # A block adds up to 0, or to -1 if its size is odd and `layer` is false. Exception: [2] for `layer` and size 1.
     order, negative = raw.argsort(axis=2), size // 2 + size % 2
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.arange(size)[None, None], axis=2)
     x = np.where(rank < negative, -1.0, 1.0)
+    # `larger` has two factors for each row. Each factor multiplies one 1 and one -1 of each block.
     for i, factor in enumerate(() if larger is None else larger):
         x = np.where((rank == i) | (rank == negative + i), x * factor, x)
     if layer and size % 2:
@@ -110,8 +109,9 @@ def _late(raw: Array) -> Array:
 
 
 def _end(n: int) -> int:
-    """Return how many columns at the end of a row of n columns may contain outliers.
+    """Return how many elements at the end of a row may be far from the row's mean.
 
-    Outliers are elements far from the mean. After an outlier, a correct kernel that updates a sum of squares at each
-    column adds up many rounding errors. Few columns may therefore follow."""
+    For n = 8192 elements, the number is 32."""
+    # A correct kernel that updates a sum of squares at each column adds up many rounding errors after an
+    # outlier (an element far from the mean). Few columns may therefore follow.
     return min(max(n // 256, 16), n)

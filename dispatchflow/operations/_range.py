@@ -1,9 +1,4 @@
-"""Choose inputs near the ends of their types' ranges for the verification (docs/verification.md).
-
-Some wrong kernels, such as one that reads bf16 as f16, give right results for small numbers.
-
-An operand is divided into lines: the elements of a line have the same index on each of the axes `Operand.lines`. In a
-product A·B, each row of A and each column of B is a line."""
+"""Choose verification inputs near the ends of the ranges of their element types."""
 
 from __future__ import annotations
 
@@ -75,19 +70,19 @@ def spans(operation: Operation) -> list[Span]:
 
 
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
-    """Return the number of the line in which each element of an array is. Lines are numbered from 0.
+    """Return a different number for each slice of an array with fixed indices on the axes `lines`.
 
-    The result broadcasts to `shape`. The elements of a line have the same index on each of the axes `lines`: for the
-    shape (3, 4) and the axes (0,), the result is [[0], [1], [2]]."""
+    `line_numbers((3, 4), (0,))` returns [[0], [1], [2]]: one number for each row. The result broadcasts to
+    `shape`."""
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     return np.arange(prod(sizes)).reshape(sizes)
 
 
 def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
-    """Return a power of two for each line, in an array that broadcasts to `shape`.
+    """Return powers of two, one for each slice of an array with fixed indices on the axes `lines`.
 
-    The elements of a line have the same index on each of the axes `lines`. `span` has the smallest and the largest
-    exponent. The first line has the largest power."""
+    `powers((4, 5), (0,), (0, 3))` returns [[8], [1], [2], [4]]: one power for each row. `span` has the smallest and
+    largest exponent."""
     count = span[1] - span[0] + 1
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     cycle = 2.0 ** (span[1] - np.arange(count) * (int(0.618 * count) | 1) % count)
@@ -95,11 +90,11 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return a power of two for each line of an operand, as an array that broadcasts to its shape.
+    """Return powers of two, one for each slice of a tensor with fixed indices on the axes `lines`.
 
-    The elements of a line have the same index on each of the axes `lines`. If p is the power of a line, the operand's
-    type represents p, 2p, 4p, … (`count` numbers), unless it has fewer powers of two."""
+    For a tensor of the shape [m, n] and the axes (0,), the result has the shape [m, 1]."""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
+    # The type represents `count` powers of two from each of these powers on, unless it has fewer.
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
 
 
@@ -180,11 +175,9 @@ def largest(operation: Operation) -> list[Array]:
 
 
 def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bool | None) -> Array:
-    """Return integers that are added to sums, moved near the ends of the accumulator's range.
+    """Return the integers of an addend, such as a bias, moved near the accumulator's limits.
 
-    `values` are small integers, such as those of a bias. They are returned unchanged if they do not have the
-    accumulator's type. `clipped` matters only before a relu: it is `Thinning.clipped` of this set of exact inputs, or
-    None if the operation has only one set."""
+    With an i32 accumulator and no relu, a 5 after the first number becomes 2**31 - 6."""
     # The operand is added to sums. Some of these additions then wrap, and a kernel whose additions saturate gives
     # another result. The first integer is near the end that has the sign of the first sum (see `one_sided`); each other
     # integer is near the end that has its own sign. An operand whose type is not the accumulator's is not changed.
@@ -216,9 +209,11 @@ def surplus(operand: Operand, operation: Operation) -> int:
 
 
 def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:
-    """Return the negative numbers `values`, with every third line moved near the type's lowest number.
+    """Return `values` with every third slice moved near the lowest number of the type `element`.
 
-    The numbers of a line have the same index on each of the axes `lines`. The first line is moved."""
+    Slices have fixed indices on the axes `lines`. For i8 and the axes (0,), [[-3, -1], [-2, -1]] becomes
+    [[-128, -126], [-2, -1]]."""
+    # A line is a slice with fixed indices on the axes `lines`. All of `values` are negative.
     # The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest
     # number, and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest
     # number of a moved line is then lower than nearly any number with which a wrong kernel may begin a maximum. `unit`
@@ -236,10 +231,9 @@ def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Arr
 
 
 def scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
-    """Return powers of two, the scales of one factor of a `scaled_matmul`, as an array [lines, blocks].
+    """Return the scales of A or B in an MX matrix product A·B: powers of two, in an array of `shape`.
 
-    A line is a row or column of the factor; the elements of a block share a scale. `index` is the number of the
-    operand that consists of these scales. `scaled` is the type of the first factor."""
+    `shape` is [m, k / 32] or [n, k / 32]. `scaled` is the type of A."""
     # Where the scales of A are larger, those of B are smaller. All terms of a result have the same product of two
     # scales, from 2**-72 to 2**72, so that their sum is exact. A block's sum times one scale is in f32's range, too.
     least, most = exponents(scaled.element, subnormal=True)

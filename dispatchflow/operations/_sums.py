@@ -15,11 +15,12 @@ several orders; see docs/verification.md, "What sums need"."""
 
 
 def growth(terms: int) -> float:
-    """Return a bound on |error| / (u · Σ|terms|) for a sum of `terms` positive and negative terms.
+    """Return a bound on the rounding error of a sum of numbers x, as a multiple of u * sum(abs(x)).
 
-    u is 2**-d for an accumulator with d binary digits. To first order in u, the quotient is at most the number of
-    terms (Higham, Accuracy and Stability of Numerical Algorithms, 3.13). With random signs, it does not grow with
-    this number, and the result is at most `_GROWTH` (docs/verification.md, "What sums need")."""
+    u is the unit roundoff. The numbers must have both signs. `growth(8)` returns 8.0, and `growth(1000)` returns
+    16.0."""
+    # At most `terms`, to first order in u (Higham, Accuracy and Stability of Numerical Algorithms, 3.13).
+    # With random signs, at most `_GROWTH`, however many terms there are (docs/verification.md, "What sums need").
     return min(float(terms), _GROWTH)
 
 

@@ -169,9 +169,9 @@ class Operation(Workload):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The loops of the op to which `body` attaches a tuning's attribute, outermost first.
+        """The loops of the MLIR op that a tuning configures with an attribute, outermost first.
 
-        The tuple is empty if no op gets the attribute. A tuning names its tile sizes by the dims of these loops."""
+        The tuple is empty if a tuning configures no op."""
         return ()
 
     @abstractmethod
@@ -244,9 +244,9 @@ class Operation(Workload):
         return abs(self.reference([abs(operand) for operand in operands]))
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a bound (float64) on the error of each result element, without that of the final rounding.
+        """Return a bound on the rounding error of each result element, as float64.
 
-        For K terms, the default is min(K, 16) · u · Σ|terms| (see `growth`); u is the accumulator's unit roundoff."""
+        The bound leaves out the final rounding to the result's type."""
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:

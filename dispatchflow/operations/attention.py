@@ -173,10 +173,7 @@ class Attention(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return the error bound Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
-
-        The sum is over the keys of a query: v is the value of a key, and the weight of a key is the softmax of its
-        score. A comment in the function explains the other symbols."""
+        """Return a bound on the rounding error of each result element."""
         # The unit roundoff of the accumulator is u. The unit roundoff of the operands' type is w; scaled queries and
         # weights may be rounded to this type. The relative error of an exponential is ρ, and that of 1 / Σ exponentials
         # is δ. The mean of ρ uses the weights of the keys. A sum of n terms has the error growth · u · Σ|terms|, with
@@ -193,6 +190,7 @@ class Attention(Operation):
         off = ((growth(self.sizes[3]) + 2) * unit + 2 * own) * terms + (2 * below + 2 * ULPS) * unit
         mean = (weights * off).sum(axis=2, keepdims=True)
         drifted = inverse_drift(self.sizes[4], self.signature.accumulator)
+        # A result's bound is the sum over keys of weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
         whole = off + mean + drifted + (growth(self.sizes[4]) + 2) * unit + 2 * own
         bound: Array = (weights * whole) @ abs(operands[2])
         return bound

@@ -82,10 +82,7 @@ class Chain(Operation):
         return [first, second, third]
 
     def _to_round(self, second: Array, third: Array) -> None:
-        """Change the second and third factors in place, so that the first product needs rounding.
-
-        A kernel that rounds the first product to nearest still gets the right result. A kernel that truncates it gets
-        some results wrong."""
+        """Change the factors B and C of (A·B)·C in place, to detect a kernel that truncates A·B."""
         # The last four of eight columns are changed, in pairs. Each changed column gets a second nonzero number. The
         # first product then has x + d in the first column of a pair, and y - d in the second column. The narrower type
         # represents x and y, which in most columns have all its digits; d is less than half of a unit in their last

@@ -232,10 +232,9 @@ class Norm(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error of each result, for inputs that a recipe makes for verification.
+        """Return a bound on the error of each result for the inputs of a recipe.
 
-        The bound is smaller than that of `error` for inputs whose sums are exact (the recipes `counted` and `mixed`),
-        and for rows with few nonzero elements."""
+        A recipe is a way to make inputs for verification."""
         # For `counted` and `mixed` the bound is 4·ULPS·u·|scale·(x − mean)/root| + u·|result|. The first term is for
         # the roundings of means, root and quotients. The sums of these inputs have almost no rounding errors, except in
         # a kernel that updates a running mean.

@@ -51,10 +51,9 @@ class Pooling(Window):
         return self.option("kind") == "sum" and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs that a recipe makes for verification, if `verification.inputs` does not make them.
+        """Return pooling's own inputs for a recipe, or None to use the recipe's general inputs.
 
-        The recipe is `exact` for `kind=max`, or `wide` for `kind=sum`. The result is None for `random`, and for
-        `exact` with `kind=sum`: `verification.inputs` makes the inputs of these."""
+        A recipe is a way to make inputs for verification."""
         # `exact`, for `max`: integers in -100 … -1. A kernel that begins a maximum with 0, or pads with 0, gives too
         # large results. In every third channel the numbers are among the 100 lowest numbers of the type; in every
         # second of these channels, all are the lowest number. A maximum that begins with any higher number is then

@@ -51,10 +51,10 @@ class Reduction(Operation):
         return self.option("kind") == "sum" and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipe `exact` if `kind=max`; return None in all other cases.
+        """Return the inputs of the recipe `exact` for `kind=max`; return None in all other cases.
 
-        A recipe is a way to make inputs for verification. Among the elements that are reduced to one result, one
-        element is larger than all others."""
+        A recipe is a way to make inputs for verification."""
+        # In each line, one element is larger than all others, which are equal.
         # A line is the elements that are reduced to one result, such as a row. For integers the larger element is -1;
         # for floats it differs from -2 only in the last digit of the type. The larger element is the last one in the
         # first line, and is at other positions in the next lines. A kernel that begins a maximum with 0, or pads with

@@ -33,12 +33,10 @@ class Softmax(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The names of the recipes, which make the inputs for verification (docs/verification.md).
-
-        Rows of fewer than eight elements have no recipe `mixed`. With eight or more rows there is no `single`,
-        because some rows of `counted` are like those of `single`. With two or more rows there is no `rising`, because
-        some rows of `peaked` are like those of `rising`."""
+        """The names of the operation's recipes, which are ways to make inputs for verification."""
         mixed = ["mixed"] * (self.sizes[1] >= 8)
+        # With eight rows, some rows of `counted` are like those of `single`; with two, the second row of
+        # `peaked` is one of `rising`.
         single, rising = ["single"] * (self.sizes[0] < 8), ["rising"] * (self.sizes[0] == 1)
         return ("counted", *mixed, *single, "peaked", *rising, "random")
 
@@ -131,10 +129,9 @@ class Softmax(Operation):
 
     @property
     def _stairs(self) -> tuple[int, float]:
-        """Two numbers that define the rows of `_rising`: the number T of stairs in a row, and an exponent p.
+        """The number T of steps by which a row's running maximum rises, and an exponent p (see `_rising`).
 
-        Stairs are the elements at which the row's running maximum rises. The exponential of stair t, from 1 to T, is
-        (t / T)**p."""
+        After step t, exp(maximum) is (t / T)**p."""
         # An online softmax rescales its sum at each stair. If it omits this at stair 2, where this matters least, the
         # relative error is about (1 + p) · (2**p - 1) / T**(1 + p): more than the bound, which grows with T.
         stairs, power = (8, 1.0) if self.signature.accumulator.bits == 16 else (512, 0.2)
@@ -142,10 +139,9 @@ class Softmax(Operation):
 
     @property
     def _nearest(self) -> float:
-        """The minimum distance of most elements from their row's maximum, 0, in rows that `_rising` makes.
+        """The least distance from the row's maximum for elements that do not raise the running maximum.
 
-        Only the stairs may be closer to the maximum. Stairs are the elements at which the row's running maximum rises
-        to 0 in small steps (see `_stairs`)."""
+        The rows are verification inputs (see `_rising`)."""
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:
@@ -216,16 +212,15 @@ class Softmax(Operation):
         return library.rounded(quotient, self.signature)
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return the error bound y · (ρ + Σ y·ρ + δ + u) for the result y. The sum is over a row.
-
-        ρ bounds the relative error of an exponential, and δ (see `inverse_drift`) that of the additions in the
-        divisor. The last term is for the division: u is the accumulator's unit roundoff."""
+        """Return a bound on the rounding error of each result element."""
         from dispatchflow.operations._numeric import ULPS
 
         (x,), y = operands, self.reference(operands)
         element = self.signature.accumulator
         # ρ is `own`; in it, ULPS stands for the error of the function exp itself, in units of u.
         own = (2 * (x.max(axis=1, keepdims=True) - x) + ULPS) * element.unit
+        # A result y has the bound y · (ρ + Σ y·ρ + δ + u). ρ bounds the relative error of an exponential.
+        # δ (`inverse_drift`) is for the additions in the divisor, and u (the unit roundoff) for the division.
         shared = (y * own).sum(axis=1, keepdims=True) + inverse_drift(self.sizes[1], element) + element.unit
         bound: Array = y * (own + shared)
         return bound

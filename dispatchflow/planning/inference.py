@@ -42,14 +42,13 @@ _SIZES = re.compile(r"\d+(?:x\d+)*")
 
 
 def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
-    """Return the name of the operation that a sweep means if it has dims but does not name an operation.
+    """Infer the operation of a sweep from the dims that the sweep gives.
 
-    An operation fits if it has all of `dims`, and all options in `words`, a dict from the sweep's other keys to their
-    values. If several fit, those that accept all values in `words` are preferred; then those without other dims;
-    among these, those whose attribute `Operation.by_dims` is true.
+    The operation must have all of `dims`, and all options that `words` names. For example, the dims m, n and k mean
+    `matmul`.
 
     Raises:
-        SpecError: no operation fits, or several are left.
+        SpecError: no operation fits, or several fit equally well.
     """
     options = [word for word in words if word in OPTIONS]
     fitting = [name for name, operation in OPERATIONS.items() if set(dims) <= set(operation.dims)]
@@ -76,15 +75,13 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 
 
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Infer the operations of a sweep that has the key `shape` but not the key `operation`.
+    """Infer the operations of a sweep from the shapes that the sweep gives.
 
-    `written` is the value of `shape`: classes of shapes, such as `tiny`, or sizes, such as `64x80`. `words` has the
-    other keys of the sweep, with their values. The result is a dict from each operation that fits to a dict with its
-    shapes, and with those types, layouts and options in `words` that it accepts.
+    For `64x80` and the words `{"kind": "rms"}`, the result is `{"norm": {"shape": "64x80", "kind": "rms"}}`.
+    `written` may also name classes of shapes, such as `tiny`.
 
     Raises:
-        SpecError: a class is unknown; a class or value suits no operation; or the number of sizes, such as 2 in
-            `64x80`, suits no operation, or suits several.
+        SpecError: a class is unknown, no operation fits, or sizes such as `64x80` fit several operations.
     """
     narrowing = [f"{word}={value}" for word, value in words.items() if word in _NARROWING]
     named = dict.fromkeys(written.replace(",", " ").split())
@@ -126,13 +123,12 @@ def by_field(word: str, place: Location) -> str:
 
 
 def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return, for each operation, the types, layouts and option values in `words` that it accepts.
+    """Return, by operation, those types, layouts and option values in `words` that the operation accepts.
 
-    The result is, for example, `{"matmul": {"dtype": "f16;f32", "layout": "nt"}}`. An operation that accepts none of
-    the values of a key is left out.
+    The result is, for example, `{"matmul": {"dtype": "f16;f32", "layout": "nt"}}`.
 
     Raises:
-        SpecError: no operation accepts one of the values. `facts` (label → text) are printed with the error.
+        SpecError: `words` has a value that no operation accepts.
     """
     written = {word: sweep_words.values(word, words[word]) for word in _NARROWING if word in words}
     for word, values in written.items():
@@ -153,10 +149,9 @@ def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -
 
 
 def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
-    """Return the names of those operations in `names` that have all options in `words`.
+    """Return the names of those operations that have all options in `words`.
 
-    If some of these operations accept all given values of these options, `dtype` and `layout`, only they are
-    returned."""
+    Operations that also accept all values in `words` are preferred."""
     options = set(words) & set(OPTIONS)
     written = [(word, value) for word in _NARROWING if word in words for value in sweep_words.values(word, words[word])]
     having = [name for name in names if options <= set(OPERATIONS[name].options)]
@@ -172,9 +167,9 @@ def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str
 
 
 def _preferred(names: list[str]) -> list[str]:
-    """Return those `names` of operations whose `by_dims` is true, or all `names` if there are none.
+    """Return the operations that are preferred if a sweep does not name its operation.
 
-    For example, `matmul` and `quantized_matmul` have the same dims; the result for them is `["matmul"]`."""
+    For example, `["matmul", "quantized_matmul"]` becomes `["matmul"]`."""
     return [name for name in names if OPERATIONS[name].by_dims] or names
 
 

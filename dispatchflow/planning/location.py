@@ -1,6 +1,6 @@
-"""Format a sweep's keys and values for error messages, in the syntax of the spec or the command line.
+"""Format a user's settings for error messages, in the syntax of TOML or of the command line.
 
-A sweep describes a set of cases. Its sizes are `n = [512, 1024]` in a spec, and `n=512,1024` on the command line.
+For example, two sizes are `n = [512, 1024]` in TOML, or `n=512,1024` on the command line.
 """
 
 from __future__ import annotations

@@ -50,13 +50,13 @@ def objects(name: str, content: bytes, read: Read, importer: str | None) -> tupl
 
 
 def entries(wanted: list[str], content: bytes, name: str, place: Location, importer: str | None) -> list[str]:
-    """Return the names of the functions of a user's file that become cases.
+    """Return which functions of a user's MLIR or ONNX file become cases.
 
-    These are `wanted`, or all public functions if `wanted` is empty.
+    If `wanted` is empty, all public functions become cases.
 
     Raises:
-        NoFunction: a wanted function is missing.
-        SpecError: `wanted` is empty, and the functions of MLIR bytecode cannot be listed.
+        NoFunction: a function in `wanted` was not found.
+        SpecError: `content` is MLIR bytecode, and `wanted` is empty.
     """
     text = "" if importer else content.decode(errors="replace")
     public = [onnx_file.function(content)] if importer else functions(text)

@@ -54,18 +54,16 @@ _FIELDS: list[tuple[str, Any, Any]] = [
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep of one operation: it requests a case for each combination of its values.
-
-    Sizes are given either as `dims`, a list for each dimension, or as `shapes`. `include` and `exclude` select cases
-    by patterns for their names. A sweep of users' own MLIR or ONNX files has `modules` instead of sizes,
-    `signatures`, `layouts` and `options`."""
+    """A parsed sweep: it requests a case for each combination of its sizes, tunings, targets and so on."""
 
     operation: type[Workload]
+    # At most one of `dims` and `shapes` has items.
     dims: tuple[Axis, ...]
     shapes: tuple[Shape, ...]
     signatures: tuple[Signature, ...]
     layouts: tuple[str, ...]
     options: dict[str, tuple[str | int, ...]]
+    # A sweep of users' own files has these instead of sizes, `signatures`, `layouts` and `options`.
     modules: tuple[Module, ...]
     tunings: tuple[Tuning, ...]
     targets: tuple[Target, ...]
@@ -78,6 +76,7 @@ class Sweep:
 
     The uncertainty is half the width of the median's confidence interval, divided by the median."""
     tags: tuple[str, ...]
+    # `include` and `exclude` are patterns for the names of cases.
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     place: str
@@ -109,11 +108,15 @@ def parse(
 ) -> list[Sweep]:
     """Parse the sweeps of one spec file.
 
-    The values of `overrides` replace those of the sweeps. A key that a sweep cannot have is ignored for this sweep.
-    If `only` has names of operations, only sweeps of these operations get the overrides.
+    Args:
+        text: the content of the file.
+        path: the path of the file, for messages.
+        overrides: values that replace those in the file, such as `{"target": "vmvx"}`.
+        read: reads the files that a sweep names, such as MLIR files.
+        only: the operations to which `overrides` applies; all operations if empty.
 
     Raises:
-        SpecError: the spec is wrong.
+        SpecError: the spec or a value in `overrides` is wrong.
     """
     try:
         document = tomllib.loads(text)
@@ -145,11 +148,13 @@ def parse(
 
 
 def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return `{"operation": name}` for each operation that a sweep names, or `[{}]` if it names none.
+    """Return a dict for each operation that the sweep `table` names.
 
-    A sweep without the key `operation` has the operation `module` if it has the key `file` or `suite`."""
+    `{"operation": "matmul softmax"}` becomes `[{"operation": "matmul"}, {"operation": "softmax"}]`."""
+    # A sweep of users' own files need not name the operation `module`.
     written = table.get("operation", Module.name if {"file", "suite"} & set(table) else None)
     words = sweep_words.listed(written) if isinstance(written, str | list) else []
+    # An empty dict stands for a missing operation, which `sweep` reports unless an override names one.
     return [{"operation": word} for word in dict.fromkeys(map(str, words))] or [{}]
 
 

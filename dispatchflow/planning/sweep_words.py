@@ -86,12 +86,12 @@ def has_gap(value: Any) -> bool:
 def chosen(
     words: Sequence[str], known: Mapping[str, T], what: str, place: str, also: Sequence[str] = ()
 ) -> tuple[T, ...]:
-    """Return the values of `known` that `words` name, without duplicates.
+    """Return the values of `known` whose keys are in `words`, without duplicates.
 
-    In error messages, `what` is the word for such a value, such as `target`, and `also` has further known names.
+    `what`, `place` and `also` are used only in error messages.
 
     Raises:
-        SpecError: one of `words` is not in `known`.
+        SpecError: one of `words` is not a key of `known`.
     """
     for word in words:
         if word not in known:

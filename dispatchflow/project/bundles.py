@@ -74,13 +74,13 @@ class Written:
 
 
 def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out: Path) -> Written:
-    """Write the modules and operands of a case's sites to the folder `out`, with a spec and a script.
+    """Write the dispatches of a case's sites to the folder `out`, as MLIR files with operands.
 
-    `wanted` has the numbers of the sites; None means all. An earlier bundle in `out` is replaced.
+    `wanted` has the numbers of the sites; None means all.
 
     Raises:
-        SpecError: a library computes the case, `check` refuses `out`, a requested site does not exist, no requested
-            site has a module, or the toolchain cannot do `replay=yes`.
+        SpecError: the arguments cannot be used, for example because `out` has unrelated files.
+        StoreError: a file of the store is damaged or cannot be read.
         ToolError: the case does not compile, or its sites cannot be found.
     """
     check(out)
@@ -122,14 +122,15 @@ def _none_chosen(case: Case, numbers: Sequence[int]) -> SpecError:
 
 
 def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]]) -> Captured:
-    """Capture the operands and results of sites. Each item of `sharing` has the sites that share a module.
+    """Return the captured operands and results of a program's sites.
 
-    Only the first site of each item is captured. All sites are captured with `execution=`, or if another site can
-    replace a first site that was not captured."""
+    Usually only the first site of each item in `sharing` is captured."""
+    # The sites of an item share a module. With `execution=`, a first site may have too few executions.
     if workspace.values.get("execution") is None:
         captured = captured_of(workspace, case, [sites[0].number for sites in sharing])
         if not any(len(sites) > 1 and sites[0].number in captured.missing for sites in sharing):
             return captured
+    # Another site of an item can replace a first site that was not captured.
     return captured_of(workspace, case, [site.number for sites in sharing for site in sites])
 
 
@@ -168,10 +169,10 @@ def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: 
 
 
 def check(out: Path) -> None:
-    """Check that the folder `out` is missing, is empty, or has an earlier bundle.
+    """Check that `out` is a new or empty folder, or one that `doit extract` wrote.
 
     Raises:
-        SpecError: `out` has other files, is a file, or has a comma in its path, so that `specs=` cannot name it.
+        SpecError: `out` is a file, has unrelated files, or has a comma in its path.
     """
     hint = "Name a new folder, or one that doit extract wrote before."
     if "," in os.fspath(out):

@@ -163,10 +163,9 @@ class Replay:
             self.look(kind, name)
 
     def look(self, kind: str, name: str) -> str:
-        """Read the state of an input, record it, and return it as a text.
+        """Record and return the state of something on which a command's output depends.
 
-        A state that is recorded already is kept and returned instead. `kind` is a key of `_LOOK`, such as `file`.
-        `name` identifies the input: a file by its path."""
+        `look("file", "dodo.py")` returns a digest of the file."""
         return self.see(kind, name, _LOOK[kind](name))
 
     def see(self, kind: str, name: str, value: str) -> str:

@@ -69,11 +69,9 @@ def columns(found: Iterable[Row]) -> tuple[str, ...]:
 
 
 def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) -> list[dict[str, Any]]:
-    """Return the fastest correct rows for each shape and each way to run and measure it.
+    """Return the fastest correct rows for each combination of shape, target, number of threads and so on.
 
-    Rows compete if `wanted` accepts them and they have the same provider and an equal `comparability.place`. A row is
-    returned if no competing row is certainly faster. Its `speedup` is relative to a correct and comparable row with
-    the default tuning and no extra flags; None if there is no such row."""
+    `wanted` selects the rows that may be returned."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in filter(right, providers.compared(newest(rows))):
         groups.setdefault((*place(row), provider(row)), []).append(row)

@@ -76,8 +76,8 @@ def outdated(row: Row) -> bool:
 def obstacle(one: Row, other: Row) -> str | None:
     """Return why the times of two rows cannot be compared, such as `another toolchain`.
 
-    Returns None if the times can be compared. The function `place` must return equal tuples for the two rows; this is
-    not checked here."""
+    Returns None if the times are comparable. Shape, target and number of threads are not checked."""
+    # Callers compare only rows with equal `place`; this is not checked here.
     same_provider = provider(one) == provider(other)
     for why, of in _QUESTION.items():
         if (same_provider or why != "another toolchain") and of(one) != of(other):

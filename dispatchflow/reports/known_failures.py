@@ -34,11 +34,9 @@ One entry describes all cases that fail in the same way."""
 def entries(
     failed: Sequence[CaseState], toolchain: str, old: Sequence[KnownFailure], selected: Sequence[CaseState]
 ) -> tuple[str, int]:
-    """Return TOML text with one entry for each kind of failure, and the number of kept cases.
+    """Return TOML text that lists known failures, and the number of cases that were not tried again.
 
-    `old` has the entries in the file that the text will replace. A case of these entries is kept if `selected`, which
-    has all selected cases, does not show whether it still fails. New entries cover the release `toolchain` and later
-    ones, or all releases if `toolchain` is not a release number."""
+    The text lists the cases in `failed`. Cases in `old` that were not tried again stay listed."""
     # Older releases are not covered: if a case passed with a covered release, its failure is reported as a regression.
     bounds = _bounds(toolchain)
     now: dict[str, _Kind] = {}
@@ -100,12 +98,10 @@ def _tried(chain: CaseState | None, stage: str) -> bool:
 
 
 def old_entries(text: str, path: PurePath) -> list[KnownFailure]:
-    """Return the known failures in the text of a file that `doit known write=` wrote.
-
-    `path` is used only in error messages.
+    """Return the known failures in `text`, the content of a file that `doit known write=` wrote.
 
     Raises:
-        SpecError: the text has content that the command did not write and would not keep.
+        SpecError: `text` has content that this command never writes.
     """
     other = f"write={path} has something else in it"
     if not text.startswith(HEAD):
@@ -115,6 +111,7 @@ def old_entries(text: str, path: PurePath) -> list[KnownFailure]:
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"write={path} is not TOML", {"found": error}, "Correct or remove this file.") from error
     found = parse(text, path)
+    # The text that `entries` returns would not keep these parts.
     words += [entry.place for entry in found if entry.some or [word for word, _ in entry.match] != ["case"]]
     if words:
         raise SpecError(other, {"found": words[0]}, "Move this to another file in specs/.")

@@ -37,14 +37,14 @@ def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def notes(shown: Iterable[Row], rows: Iterable[Row]) -> list[str]:
-    """Return one line for each reason why rows in `shown` have no `percent_of_best_provider`.
+    """Explain why rows in `shown` are not compared with rows of another provider, such as numpy.
 
-    A row is explained only if `comparability.right` accepts it, and a row of another provider with an equal
-    `comparability.place`. `rows` also has the rows that are not shown."""
+    The result has one line for each reason."""
     others: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in filter(right, rows):
         others.setdefault(place(row), {})[provider(row)] = row
     reasons: dict[str, list[Row]] = {}
+    # A row is explained only if it is right, and another provider has a right row with an equal `place`.
     for row in shown:
         for name, other in others.get(place(row), {}).items() if right(row) and row[COLUMN] is None else ():
             if name != provider(row):

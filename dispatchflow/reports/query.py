@@ -117,15 +117,13 @@ def _marked(row: Mapping[str, Any]) -> Mapping[str, Any]:
 def _no_rows(
     rows: Sequence[Mapping[str, Any]], folder: Path, words: Sequence[str], tags: Sequence[str]
 ) -> NothingMatched:
-    """Return the error for a selection that has no rows, or for patterns or tags that match no row.
-
-    `words` and `tags` are the patterns and tags that match none of `rows`. Both are empty if only their combination
-    matches no row."""
+    """Return the error for patterns (`words`) and tags that match none of `rows`."""
     if not rows:
         return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
     names = sorted({row["case"] for row in rows})
     facts: dict[str, object] = {"rows": len(rows), "in": folder, "cases": ", ".join(names[:3])}
     known = sorted({tag for row in rows for tag in row["tags"] or ()})
+    # If both are empty, each given pattern and tag matches some row, but no row matches all of them.
     facts |= {"given": " ".join([*words, *(f"tags={tag}" for tag in tags)])} if words or tags else {}
     facts |= {"tags": ", ".join(known) or "none"} if tags else {}
     near = [suggestion(word.rpartition(":")[2], names[:1000]) for word in words]

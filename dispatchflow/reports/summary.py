@@ -181,12 +181,14 @@ def summary(
     fixed: Mapping[str, str] = MappingProxyType({}),
     stale: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Return the lines at the end of a run: what was executed, reused and skipped, and what failed.
+    """Return the lines at the end of a run, with failures, notes and numbers of cases.
 
-    `made` counts the successful executions of each stage, and `in_vain` all failed ones. `fresh` has the cases with
-    an executed stage, and `broken` those with an unexpected exception. `asked` has the last requested stage of each
-    case, by default `profile`. `fixed` has the reason of each known failure that no longer occurs, and `stale` why a
-    new measurement failed. The caller appends the duration."""
+    Args:
+        made: the number of successful executions of each stage.
+        in_vain: the number of failed executions.
+        asked: the last requested stage of each case.
+        fixed: the cases whose known failure no longer occurs, each with the reason of the failure.
+        stale: the cases whose new measurement failed, each with the reason."""
     lines = [f"note: {note}" for note in notes]
     standing: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:

@@ -86,9 +86,9 @@ def rows(chains: Sequence[CaseState], toolchain: str, tags: Mapping[Any, Sequenc
 
 
 def before_last_line(text: str, chains: Sequence[CaseState]) -> str:
-    """Return `text` with a table inserted before its last line: the verdicts on users' modules.
+    """Return `text` with a table of verdicts on users' files, above the last line.
 
-    The table is inserted only if there are more than `_MANY` modules and not all of them are right."""
+    With few cases, or if all are right, `text` is unchanged."""
     # Cases of operations are not counted, because each verdict would have to be read from its record.
     of_modules = [chain for chain in chains if type(chain.case.operation) is Module]
     if len(of_modules) <= _MANY or not (lines := table(of_modules)):

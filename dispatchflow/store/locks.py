@@ -101,10 +101,7 @@ def _position(key: str) -> int:
 
 
 class Users:
-    """The lock that keeps `doit store clean` from removing a store's objects while runs use them.
-
-    Runs share the lock, and `doit store clean` holds it exclusively. Each run locks the byte whose offset is its PID,
-    by which `doit store clean` can name the run."""
+    """A reader-writer lock for a store. Runs are the readers, and `doit store clean` is the writer."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _opened(path)
@@ -112,7 +109,8 @@ class Users:
     def join(self, waiting: Callable[[int], None]) -> None:
         """Share the lock with other runs until this process ends.
 
-        If `doit store clean` holds the lock, this method calls `waiting(0)` and then waits."""
+        If the method must wait, it calls `waiting` first."""
+        # A run locks the byte whose offset is the run's PID, so that `alone` can tell the PID.
         self._take(fcntl.F_RDLCK, os.getpid(), 1, waiting)
 
     @contextmanager
@@ -205,17 +203,16 @@ _mine = _Mine()
 
 
 def _holder_in_words(place: Path, waiting: int) -> str | None:
-    """Describe the process that holds the lock for which this one waits; None if it is this one.
-
-    `place` is the directory of the lock. `waiting` is an open descriptor of what this process waits to lock: `place`,
-    or the turnstile (see `MachineLock`)."""
+    """Say which process this process waits for, such as `waiting for process 7, which is measuring`."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiling or verifying"
         if not found:
+            # No other process holds `place`. `waiting` may be the turnstile, held by a process that waits to measure.
             found, doing = others(waiting), "waiting to measure"
     finally:
         os.close(descriptor)
+    # Only this process holds the lock.
     if found is None:
         return None
     if not found:

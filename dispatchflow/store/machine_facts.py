@@ -24,10 +24,7 @@ _FORMAT = "1"
 
 
 class MachineFacts:
-    """Facts about one machine: values (texts), each stored in a file under a name, and compiled modules.
-
-    If `root`, the directory for the facts, is None or cannot be used, nothing is kept. The method `remembered` calls
-    `see` with the path of a value's file before it reads the file (see `stamps.See`)."""
+    """Facts about one machine, such as its highest measured speed, that all projects of a user share."""
 
     def __init__(self, root: Path | None, machine: str, see: See = stamp) -> None:
         self.root, self._see = root.absolute() if root else None, see
@@ -48,6 +45,7 @@ class MachineFacts:
         if self.root is None or self.unusable:
             return None
         path = self._path(self.root, name)
+        # Before the file is read, so that later changes are noticed (see `stamps.See`).
         self._see(os.fspath(path))
         return _read(path)
 

@@ -130,11 +130,11 @@ class Records(Database):
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Record the newest key of each stage of the case `name`, and the row that `build/CASE/` shows.
+        """Record the newest key of each stage of the case `name`.
 
-        `shown` is {"CASE PATH": identity}, as in the table `said` (see schema.py), or {} if the folder could not be
-        written."""
+        `shown` says which row the folder `build/CASE/` shows."""
         with self._transaction():
+            # {"CASE PATH": identity} (see schema.py), or {} if the folder could not be written.
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
                 "insert or replace into latest values (?,?,?)", [(name, stage, key) for stage, key in keys.items()]
@@ -194,7 +194,7 @@ class Records(Database):
             yield Measurement(id_, key, status, median_ns, runtime, machine, self)
 
     def medians_with_sessions(self) -> Iterator[tuple[Key, float, Mapping[str, Any]]]:
-        """Yield (key, median in ns, machine's speed as a dict of `anchors.Moment`), newest measurement first."""
+        """Yield (key, median in ns, facts about the machine's speed) of recent measurements, the newest first."""
         rows = self._all(
             "select key, median_ns, json_extract(conditions, '$.session') from measurement "
             "where status in ('measured', 'noisy') and median_ns > 0 order by id desc limit ?",
@@ -202,7 +202,7 @@ class Records(Database):
         )
         for key, median_ns, session in rows:
             if session is not None:
-                yield key, median_ns, self.value(session)
+                yield key, median_ns, self.value(session)  # the fields of an `anchors.Moment`
 
     def observation(self, measurement: int) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]:
         """Return (failure reason, conditions, ingredients, run name, start in s since 1970) of a measurement.
@@ -240,8 +240,9 @@ class Records(Database):
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Return {name: identity} from the table `said` (see schema.py), for `names` and perhaps for others."""
+        """Return which row was recorded last under each of `names`. The values of the dict identify the rows."""
         wanted = list(names)
+        # The result then has further names.
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))
         return dict(

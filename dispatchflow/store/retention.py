@@ -83,17 +83,15 @@ def removal(
     keep: Set[Key] | None = None,
     limit_bytes: int | None = None,
 ) -> Removal:
-    """Choose the objects and records that `doit store clean` removes.
+    """Choose the objects (files) and records that `doit store clean` removes from a store.
 
-    Records that refer to a missing object, and objects to which no record refers, are always removed. If another
-    object is removed, the records that refer to it are removed too.
+    Objects without a record, and records with a missing object, are always removed.
 
     Args:
         sizes: the size in bytes of each object.
         held: all records that refer to objects.
-        keep: the keys of records that stay, with their objects. Without `limit_bytes`, all other objects are removed.
-        limit_bytes: the oldest objects that `keep` does not protect are removed until the rest has at most this total
-            size."""
+        keep: the keys of records whose objects stay. If there is no `limit_bytes`, all other objects are removed.
+        limit_bytes: the oldest objects are removed until the rest has at most this size in bytes."""
     keys = dict.fromkeys(record.key for record in held if not sizes.keys() >= set(record.outputs.values()))
     held = [record for record in held if record.key not in keys]
     records: dict[Digest, list[StoredRecord]] = {}

@@ -1,24 +1,19 @@
-"""The tables of records.sqlite, each with its meaning.
-
-A key is the hash of an action (one step of the work) and of everything that decides its outputs. An object is a file
-in the store. The identity of a row is a digest.
-
-record        the newest success or failure of each key; `code` is the digest of a compile's code, or of the runtime
-              that ran a verification
-output        pairs of an object's digest and the key of a record that has the object as an output
-latest        the newest key of each stage of a case, for `doit explain`
-measurement   all measurements; if a key has several, `Resolver._profile` chooses one
-block         the blocks (timings of benchmark processes) of each measurement; a block is recorded when it ends
-row           the rows of all Parquet files; a lost file is written again from these rows
-said          "NAME" → "IDENTITY": the newest row with this name
-              "CASE PATH" → "IDENTITY": the row in the folder PATH/CASE/; PATH is `build/`, relative to the store
-              "CASE PATH" → "IDENTITY sites KEY": the same for a folder that also shows the case's sites. KEY is the
-              key of the stage `sites`
-remembered    name → value: facts that are expensive to find out"""
+"""Define the tables of records.sqlite, the database in which a store records stages and measurements."""
 
 VERSION = 4
 
 # The indexes have all columns that planning reads, so that planning never loads the wide rows of the tables.
+# A key is the hash of an action (one step of the work) and of everything that decides its outputs.
+# record: the newest success or failure of each key. `code` is the digest of the compiled code or the runtime.
+# output: pairs of an object's digest and the key of a record that has this object (a file) as an output.
+# latest: the newest key of each stage of a case, for `doit explain`.
+# measurement: all measurements. If a key has several, `Resolver._profile` chooses one.
+# block: the timings of benchmark processes, each recorded when the process ends.
+# row: the rows of all Parquet files. A lost file is written again from these rows.
+# said: "NAME" -> "IDENTITY" is the newest row with this name.
+# said: "CASE PATH" -> "IDENTITY" is the row in PATH/CASE/. PATH is that of `build/`, relative to the store.
+# If the folder also shows sites, the value is "IDENTITY sites KEY" with the key of the stage `sites`.
+# remembered: name -> value, for facts that are expensive to find out.
 SCHEMA = """
 create table record (
   id integer primary key, key text not null, stage text not null, ok integer not null, reason text,

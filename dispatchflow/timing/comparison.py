@@ -82,15 +82,16 @@ def compare(
 def compare_apart(baseline_ns: Sequence[float], candidate_ns: Sequence[float], floor: float) -> Comparison:
     """Compare two series of times in ns that were measured separately, not alternately.
 
-    The result's ratio is the candidate's median divided by the baseline's. The confidence of its interval is not
-    known, because the machine's speed may change between the series. `floor`, the smallest relative change that
-    counts, must be larger than such a change.
+    The result's ratio is the candidate's median divided by the baseline's.
+    Relative differences below `floor` do not count.
 
     Raises:
         ValueError: one of the series is empty."""
+    # `floor` must be larger than changes of the machine's speed between the two series.
     old, new = summary(baseline_ns), summary(candidate_ns)
     interval = None
     if old.ci_low_ns and old.ci_high_ns and new.ci_low_ns and new.ci_high_ns:
+        # The confidence is not known, because the machine's speed may change between the series.
         interval = (new.ci_low_ns / old.ci_high_ns, new.ci_high_ns / old.ci_low_ns)
     return _classify(new.median_ns / old.median_ns, interval, min(len(baseline_ns), len(candidate_ns)), floor)
 

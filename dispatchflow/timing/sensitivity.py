@@ -47,10 +47,8 @@ class Sensitivity:
 
     @property
     def _weight(self) -> float:
-        """The weight of `self` as a prior in `learned`.
-
-        There, the prior's `mean` is averaged with the slope of log(case's time) over x = log(anchors' time) in the
-        runs. The slope has the weight Σ (x - mean of x)**2."""
+        """The weight of this estimate in an average with an estimate from measured times."""
+        # In `learned`, the prior's mean has this weight. The slope fitted to the runs has the weight sum(dx**2).
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:

@@ -83,10 +83,9 @@ def median(values: Iterable[float]) -> float:
 
 
 def widening(blocks_ns: Sequence[float]) -> float:
-    """Return the factor by which the correlation of successive times widens the median's interval.
+    """Return the factor by which correlated times widen the confidence interval of their median.
 
-    The factor is sqrt((1 + r) / (1 - r)), where r is the correlation of the logarithms of successive times. The bias
-    of r is corrected as in Kendall 1954; then r is limited to 0.9. The factor is 1 if r shows no correlation."""
+    The interval is widened on a logarithmic scale. `blocks_ns` has the times in the order of measurement."""
     logs = [log(ns) for ns in blocks_ns]
     count, mean = len(logs), sum(logs) / len(logs)
     apart = [value - mean for value in logs]
@@ -97,6 +96,7 @@ def widening(blocks_ns: Sequence[float]) -> float:
     # For n independent times, r has the mean -1/n and the standard error 1/sqrt(n).
     if r <= 1 / sqrt(count) - 1 / count:
         return 1.0
+    # The bias of r is corrected as in Kendall 1954.
     r = min(r + (1 + 3 * r) / count, _MOST_CORRELATED)
     return sqrt((1 + r) / (1 - r))
 

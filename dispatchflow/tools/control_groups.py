@@ -84,13 +84,13 @@ def _folders(controller: str, root: Path) -> Iterator[Path]:
 
 
 def _mounts(root: Path, controller: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (file system type, top group, mount point) for each mounted hierarchy of control groups.
+    """Yield (file system type, mounted group, mount point) of cgroup mounts.
 
-    The top group is the one that is visible at the mount point. A hierarchy of version 1 is left out if it is not for
-    `controller`, such as `cpu`."""
+    Version 1 mounts without `controller` are left out."""
     for line in _lines(root / "proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
         kind, _, options = [*after.split(" ", 2), "", ""][:3]
+        # With version 1 of cgroups, each controller may have a hierarchy of its own.
         if kind == "cgroup2" or (kind == "cgroup" and controller in options.split(",")):
             top, place = (re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), word) for word in before.split()[3:5])
             yield kind, top, place

@@ -218,10 +218,10 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
 
 
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
-    """Return one file from each directory that contains the compiler or a part of it.
+    """Return one file from each directory with a program or library of the compiler.
 
-    The result has the file `compiler`, and files in `ran` with the compiler's code or the same name. `ran` lists the
-    files that were loaded when `compiler`, which may be a script, ran."""
+    `ran` lists the files that the compiler has loaded."""
+    # `compiler` may be a script that starts the real program: its files are known by their text or name.
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 

@@ -174,11 +174,11 @@ class Tuning:
         """Return why the tuning cannot be expressed in the syntax of an IREE release, or None if it can."""
         return None
 
+    # If a tuning adds only flags, `operation` may be a user's `Module`: use only members of `Workload`.
     def requested(self, operation: Operation) -> str | None:
-        """Return the requested configuration as text, for the column `requested_configuration` of a row.
+        """Return the configuration that the tuning requests, such as tile sizes, as text.
 
-        Returns None if the compiler chooses the configuration. If the tuning adds only flags (`annotates` is false),
-        `operation` may also be a user's `Module`: use only the members of `Workload`."""
+        Returns None if the compiler chooses the configuration."""
         return None
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:

@@ -98,53 +98,51 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 
 
 def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) -> Array:
-    """Return random integers from -r to r, without 0, for an operand; `exact_range` chooses r.
+    """Return small random integers for an operand, without zeros.
 
-    Before a relu or gelu, an operand that is added to sums, such as a bias, is shifted up by `ExactRange.shift`, so
-    that most sums are positive. If `clipped` is true, most sums must be negative, and a floating-point bias is
-    shifted down."""
+    If `clipped` is true, a floating-point bias makes most sums negative."""
     numbers = exact_range(operation)
     values = below(raw, 2 * numbers.r) - numbers.r
     values += values >= 0  # no zeros: a lost zero would not be noticed
     if not _multiplied(operand) and operation.factors > 1:
         # An integer bias is always shifted up: if `clipped`, `near_ends` makes positive sums wrap to negative ones.
+        # Before a relu or gelu, the shift makes most sums positive, or negative if `clipped`.
         values += -numbers.shift if clipped and operand.type.element.is_float else numbers.shift
     return _held(values, operand.type.element).reshape(operand.type.shape)
 
 
 def _balanced(operation: Operation, operand: Operand) -> Array:
-    """Return the elements of a factor of a product, 1 and -1, so that each sum of terms is 3 or 4.
-
-    Only one factor has elements -1, and none if sums have at most four terms. With padding, a sum at the edge of an
-    image may be another number."""
+    """Return an array of 1 and -1 for `operand`, so that a sum of many products is 3 or 4."""
     shape, terms, axes = operand.type.shape, operation.terms, operand.summed or operand.crossed
     # The signs are in a factor whose lines have all terms of a sum: the weights of a convolution, never its image.
     if operand != max(filter(_multiplied, operation.operands()), key=lambda each: (_line(each), each.type.size)):
         return np.ones(shape, np.int64)
+    # With padding, a sum at the edge of an image may be another number than 3 or 4.
     return np.where(_mask(shape, axes, (terms + 4) // 2), 1, -1)
 
 
 def _line(operand: Operand) -> int:
-    """Return how many elements of an operand belong to one sum, along its summed axes."""
+    """Return the product of the sizes of an operand's reduction axes.
+
+    For A in `A @ B`, the result is the number of columns."""
     return prod(operand.type.shape[axis] for axis in operand.summed or operand.crossed)
 
 
 def wide_digits(operation: Operation) -> tuple[int, int]:
-    """Return (binary digits of an element, nonzero terms of a sum) for the inputs of the recipe `wide`.
+    """Return (binary digits of a, nonzero terms) for exact sums of products a * b, where b is 1 or -1.
 
-    A recipe is a way to make inputs. Both numbers are so small that each sum is exact, in any order of summation. A
-    product of f32 matrices has (22, 4), if `k` is at least 4."""
+    For a large f32 matmul, the result is (22, 4). The sum of four 22-bit integers fits into 24 bits."""
     room = min(operation.types.accumulator.digits, operation.types.result.digits)
+    # In most products one factor is a power of two, so that the product has only the other factor's digits.
     digits = min(max(element.digits for element in operation.signature.operands[:2]), room - 2)
     addends = operation.addends  # they have the result's type, and all its digits
     return digits, min(operation.terms, 2 ** (2 if addends else room - digits) - addends)
 
 
 def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
-    """Return the operands of the recipe `wide`, or of the recipe `wide2` if `exchanged` is true.
+    """Return operands that show whether a kernel reads inputs in a narrower type, such as tf32.
 
-    A recipe is a way to make inputs. In most products, one factor has many binary digits (`wide_digits`). The other
-    factor is plus or minus a power of two. In `wide2`, the two factors have exchanged roles."""
+    In most products of two elements, only one factor has many binary digits. `exchanged` decides which one."""
     digits, _ = wide_digits(operation)
     # If few results use an element, all numbers are positive before a relu, so that it hides no result.
     positive = operation.compares_bits("wide") and any(thinning.clipped for thinning in thinnings(operation))
@@ -185,10 +183,9 @@ def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
 
 
 def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
-    """Return where the recipe `wide` has zeros: (axes for each operand, nonzero elements in a line).
+    """Return the axes along which each operand gets zeros, and the number of nonzero elements.
 
-    A recipe is a way to make inputs; zeros keep its sums exact. A line of an operand lies along these axes. For A·B,
-    the result ([(1,), ()], 4) means: each row of A has 4 nonzero elements, and B has no zeros."""
+    For `A @ B`, the result `([(1,), ()], 4)` means that each row of A has 4 nonzero elements. B has no zeros."""
     operands, (_, terms) = operation.operands(), wide_digits(operation)
     found: list[tuple[float, list[tuple[int, ...]], int]] = [(0, [()] * len(operands), 0)]
     for name in ("summed", "crossed"):
@@ -197,6 +194,7 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
         if thinned and (name == "summed" or len(thinned) == 1):
             tensor, along = thinned[0]
             length = prod(tensor.shape[axis] for axis in along)
+            # Zeros limit the nonzero terms of a sum to `terms`, so that the sum is exact.
             share = min(terms * length // operation.terms, length)
             found.append((min(share * (tensor.size // length), length) / length, axes, share))
     # Choose the factor whose lines together have nonzero elements at more of the indices `k`.
@@ -205,33 +203,29 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 
 
 def _all_codes(operation: Operation) -> int:
-    """Return how many different exponents the 8-bit floats of a line can have in the recipe `wide`.
+    """Return how many exponents a line (such as a row) of 8-bit floats has in the recipe `wide`.
 
-    A recipe is a way to make inputs. A line is, for example, a row of A in A·B. The result is 0 if `wide` does not
-    combine these exponents with all significands of the type (`codes`)."""
+    It is 0 if not all significands are used."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     if not narrow or operation.addends or operation.clips:
         return 0
     # Kernels may decode 8-bit floats with a table: the exponents, with all significands, test all of its parts.
+    # With this many exponents in a line, such as a row of A in A·B, all sums are exact.
     return max(1, min(types.accumulator.digits, types.result.digits) - digits - ceil(log2(terms)) + 1)
 
 
 def _multiplied(operand: Operand) -> bool:
-    """Return whether an operand has one of the fields `summed`, `crossed` and `shared` of `api.Operand`.
+    """Return True for an operand such as A or B in `A @ B`.
 
-    A and B in A·B have one; a bias and the scales of `scaled_matmul` have none."""
+    Returns False for a bias or for scales."""
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 
 def _turn(size: int, digits: int) -> Array:
-    """Return a number for each index k that says which factor of A[i, k] · B[k, j] has many binary digits.
+    """Return which factor (0 or 1) of each of `size` products has `digits` binary digits.
 
-    A and B are operands of the recipe `wide` (a way to make inputs), and k has `size` values. The numbers mean:
-
-    - 0: A[i, k] has `digits` binary digits, and B[k, j] is plus or minus a power of two.
-    - 1: the same with A and B exchanged.
-    - 2 (`_BOTH`): each factor has half of the digits."""
+    The value 2 means half of `digits` in each factor."""
     # Only types with many digits have `_BOTH`: their products may be computed from products of parts of the factors.
     #
     # Each index has a rank, and `_mask` selects indices with successive ranks. The answers are the Thue-Morse sequence
@@ -262,11 +256,9 @@ def _held(values: Array, element: ElementType) -> Array:
 
 
 def _mask(shape: tuple[int, ...], axes: tuple[int, ...], share: int, part: int = 0, parts: int = 1) -> Array:
-    """Return a boolean array of this shape in which `share` positions of each line are true.
+    """Return a mask with `share` true elements along `axes`: for (1,), in each row.
 
-    A line lies along `axes`: with the axes (1,), each row of a matrix is a line. If a line has fewer than `share`
-    positions, all are true. Different values of `part`, from 0 to `parts` - 1, select different positions if each
-    line has at least `parts` · `share` of them."""
+    Different values of `part`, below `parts`, select different positions if possible."""
     # `terms` is the number of positions of a line. Position i is true if (i · stride + offset) mod terms < share,
     # with a stride that spreads the true positions. The offset is (line number · parts + part) · share. Therefore the
     # parts of a line have different true positions, and so do neighboring lines.

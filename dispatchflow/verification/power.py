@@ -1,8 +1,6 @@
 """Check which errors in a kernel the verification of an operation would detect.
 
-A recipe is a way to make inputs. The check plants an error in the inputs of each recipe, computes the reference
-from them, and judges this wrong result as if a kernel had returned it. If an error changes a result but no recipe
-detects it, the verdict is `mistrusted`. The errors are listed in docs/verification.md#what-the-recipes-would-see."""
+If an error that changes results would not be detected, the verdict is `mistrusted`."""
 
 from __future__ import annotations
 
@@ -75,9 +73,7 @@ def _unseen(part: Operation) -> list[str]:
 
 
 def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
-    """Return whether an error changes results, but is detected with the inputs of no recipe.
-
-    A recipe is a way to make inputs."""
+    """Return whether an error changes results without being detected by any recipe (way to make inputs)."""
     matters = False
     for recipe in recipes:
         if (seen := recipe.sees(error)) is True:
@@ -89,7 +85,7 @@ def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
 def excerpt(operation: Operation) -> Operation:
     """Return a smaller operation with the same sums but fewer results, to save time.
 
-    The dims that occur in no sum are usually reduced to `_RESULTS`."""
+    For example, an f32 matmul with the sizes 512x512x512 (m, n, k) becomes 32x32x512."""
     # Parallel dims are those that can be smaller without changing the terms of a sum (`Operation.parallel`). If there
     # are three or more, the first one counts as a batch, and its size becomes two. If the inputs of the recipe `exact`
     # have zeros, the other dims may stay larger than `_RESULTS`, so that each term contributes to at least one result.
@@ -105,9 +101,7 @@ def excerpt(operation: Operation) -> Operation:
 
 
 def errors(operation: Operation) -> Iterator[Spoilt]:
-    """Yield the errors that verification must detect (docs/verification.md), operand by operand.
-
-    The indices and elements that are set to zero are random, but the last index of each axis is always tried."""
+    """Yield errors of a kernel that verification must detect, such as an operand that is read as zeros."""
     # Errors in single results are not planted: the recipes `random` and `exact` exist to find them.
     for index, operand in enumerate(operation.operands()):
         shape, element = operand.type.shape, operand.type.element
@@ -142,9 +136,7 @@ def _without_element(values: Array, place: int) -> Array:
 
 
 def _spread(operation: Operation) -> bool:
-    """Return whether the recipe `wide` (a way to make inputs) can show the error that `_middle` plants.
-
-    An operand in which `wide` has zeros must have at least `_LINES` lines, such as the rows of A in A·B."""
+    """Return whether the operation's inputs can show digits that are lost only at some indices of an axis."""
     if not operation.has_wide:
         return False
     thinned = [
@@ -157,9 +149,9 @@ def _spread(operation: Operation) -> bool:
 
 
 def _middle(values: Array, axis: int, element: ElementType) -> Array:
-    """Return a copy in which the values at every second index of `axis` have only half of their digits.
+    """Return a copy with half of the binary digits at every second index in the middle of `axis`.
 
-    An eighth of the axis at each end is left out: of 16 indices, 3, 5, 7, 9, 11 and 13 are changed."""
+    For example, the indices 3, 5, ..., 13 of 16 change."""
     values = values.copy()
     lines, size = values.swapaxes(0, axis), values.shape[axis]
     places = slice(size // 8 | 1, size - size // 8, 2)
@@ -208,6 +200,7 @@ class _Recipe:
         Returns None if the results of this recipe are the same with and without the error."""
         operands, right, wanted = self._made
         spoilt = list(operands)
+        # The reference of the spoilt operands stands for the result of a kernel with the error.
         spoilt[error.operand] = error.spoil(operands[error.operand])
         if np.array_equal(spoilt[error.operand], operands[error.operand]):
             return None

@@ -54,14 +54,9 @@ def unrounded(operation: Operation, operands: Sequence[Array]) -> Array:
 
 
 def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "random") -> tuple[Array, Array]:
-    """Return (reference, tolerance) in float64: a result passes if |result - reference| ≤ tolerance.
+    """Return (reference, tolerance) in float64: a result passes if |result - reference| <= tolerance.
 
-    The result's type must be floating-point. `recipe` names the way in which the operands were made
-    (docs/verification.md). A reference that becomes infinite in the result's type is returned as infinity.
-
-    For `random`, tolerance = error + u · (|reference| + smallest normal), where `error` is `Operation.error_on`
-    and u = 2**-digits of the result's type. For other recipes, the tolerance is the distance from the reference to
-    the farther of reference - error and reference + error, both rounded to the result's type."""
+    The result's type must be floating-point. `recipe` is the method that produced the operands, such as `random`."""
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)

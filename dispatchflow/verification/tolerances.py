@@ -1,9 +1,6 @@
-"""Compute tolerances for floating-point results of a user's module (docs/modules.md#tolerance).
+"""Compute tolerances for floating-point results of a user's MLIR file or ONNX model.
 
-The rounding errors of a user's program are not analyzed. The tolerance of an element is rtol · (its magnitude +
-the magnitude of its surroundings). The surroundings show how large the terms of its sum may have been. Two
-estimates of them give a *tight* and a *loose* tolerance. If an error is between the two, the verdict is
-`mistrusted`."""
+The tolerances follow from the magnitudes of the expected values (docs/modules.md#tolerance)."""
 
 from __future__ import annotations
 
@@ -51,6 +48,7 @@ def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Arra
     all_rms, terms_rms = _rms(ordered, ordered.size), _rms(ordered, counts)
     with np.errstate(invalid="ignore"):  # 0 × inf: an expected infinity has no tolerance
         # `least` is for results that underflow.
+        # Rounding in a user's program is not analyzed: other elements show how large the terms of a sum may be.
         tight = rtol * (size + np.minimum(all_rms, _TYPICAL * typical) + least)
         return tight, np.maximum(tight, rtol * (size + terms_rms))
 

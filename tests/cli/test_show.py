@@ -1,4 +1,4 @@
-"""`doit show` reports a wrong value of `out=` before it runs the case."""
+"""`doit show` refuses `out=y.txt` before it runs the case: only .npy files and folders are valid."""
 
 import pytest
 

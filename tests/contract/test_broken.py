@@ -37,9 +37,9 @@ def assert_different(record: Record, case: Case) -> None:
 
 
 def without_last_term(operation: Operation, operands: list[Any]) -> list[Any]:
-    """Return copies of the operands with zeros at the last index of their `summed` axes.
+    """Return copies of the operands in which the last term of each sum is 0.
 
-    If an operand has several of these axes, its elements are zero where all are at their last index."""
+    In `A @ B`, the last column of A becomes 0."""
     changed = [operand.copy() for operand in operands]
     for operand, array in zip(operation.operands(), changed, strict=True):
         if operand.summed:
@@ -60,14 +60,15 @@ BROKEN_REFERENCES: dict[str, Callable[[Operation, list[Any]], list[Any]]] = {
 
 
 def matters(broken: str, cls: type[Operation], signature: str) -> bool:
-    """Return whether `broken`, a mistake in a numpy reference, changes the result for random operands.
+    """Return whether the mistake `broken` changes the result of a numpy reference, but no operand's shape.
 
-    `broken` is a key of `BROKEN_REFERENCES`. If the mistake changes the shape of an operand, the answer is False."""
+    For example, `broken` is `swaps operands`."""
     operation = default_case(cls, signature).operation
     assert isinstance(operation, Operation)
     draw = np.random.default_rng(1)
     operands = [draw.uniform(1, 2, operand.type.shape) for operand in operation.operands()]
     wrong = BROKEN_REFERENCES[broken](operation, operands)
+    # With operands of other shapes, the reference may raise an exception instead of giving a wrong result.
     if [array.shape for array in wrong] != [array.shape for array in operands]:
         return False
     return not np.allclose(operation.reference(wrong), operation.reference(operands), rtol=1e-3)
@@ -147,14 +148,12 @@ def changes(broken: str, cls: type[Operation], signature: str) -> bool:
 
 
 def one_of_each(parameters: list[Any]) -> list[Any]:
-    """Mark all test parameters as slow, except one for each operation.
-
-    A parameter is (kind of error, operation, type). An exception has its operation's first type; the kinds of
-    errors take turns from operation to operation."""
+    """Return test parameters that are marked as slow, except one for each operation."""
     found, operations = [], list(OPERATIONS.values())
     for parameter in parameters:
         _, cls, signature = parameter.values
         own = [p for p in parameters if p.values[1:] == (cls, next(iter(cls.signatures)))]
+        # The kinds of errors take turns from operation to operation.
         quick = signature == next(iter(cls.signatures)) and parameter is own[operations.index(cls) % len(own)]
         found.append(parameter if quick else pytest.param(*parameter.values, id=parameter.id, marks=pytest.mark.slow))
     return found

@@ -45,10 +45,9 @@ _LIKE_MATMUL = ("batch_matmul", "chain", "matmul_splitk", "matvec", "vecmat")
 
 
 def words_of(choice: tuple[object, ...], case: Case) -> Words:
-    """Return the properties ("words") of a case; the tested cases must together have those of all cases.
+    """Return a set of properties of `case`, such as its layout.
 
-    Properties are the items of `choice` (operation, types, layout, option values, tuning, target, shape), the
-    tuning's family and the result's type. For the operations in `_LIKE_MATMUL`, the types are left out."""
+    `choice` describes the case: (operation, type, layout, option values, tuning, target, shape)."""
     own = [*choice, case.operation.types.result]
     own[_TUNING] = case.tuning.family
     if choice[0] in _LIKE_MATMUL:
@@ -73,11 +72,9 @@ def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -
 
 
 def quick(name: str, seen: Words) -> set[Case]:
-    """Return a few cases of the operation `name` that together have all properties of its cases.
-
-    Properties (`words_of`) in `seen` may be missing. A case with a known failure is returned only for a property
-    that cases without one do not have."""
+    """Return a few cases that cover every layout, option and tuning of an operation but those in `seen`."""
     own = {choice: case for choice, case in CASES.items() if choice[0] == name}
+    # A case with a known failure is taken only for a property that no other case has.
     sure = {choice: case for choice, case in own.items() if not KNOWN.covering(case)}
     found = covering(sure, seen)
     seen = seen.union(*(words_of(choice, case) for choice, case in sure.items() if case in found))

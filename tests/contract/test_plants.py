@@ -119,16 +119,16 @@ def edited(name: str) -> list[tuple[str, Operation, str]]:
 
 
 def chosen(name: str, every: bool) -> list[tuple[str, Operation, str]]:
-    """Return (description, operation, wrong MLIR body) for errors that any operation may have.
+    """Return wrong MLIR bodies for the operation `name`, as (description, operation, wrong body).
 
-    A wrong body changes its operands first. An error is left out if numpy's result for these operands passes
-    verification. If `every` is false, only one error of each kind is returned."""
+    If `every` is false, each kind of error occurs once."""
     first = by_name(name)[0]
     # Plants edit operands of static sizes only.
     of_first = [o for o in by_name(name) if o.signature is first.signature and not o.dynamic_dims]
     operation = max(of_first, key=lambda o: (len(o.operands()), sum(map(str.__ne__, *map(_words, (o, first))))))
     found: dict[str, Plant] = {}
     for plant in plants(operation):
+        # An error that verification does not detect in numpy's result cannot be tested in compiled code.
         if any(
             different(operation, spoilt(operation, plant, widened(made(operation, r))), r) for r in recipes(operation)
         ):

@@ -31,9 +31,9 @@ def strict(value):
 
 
 def decoded(content: bytes):
-    """Decode a result of `canonical`, and return the value with its types, in the form of `strict`.
+    """Decode `content`, and write each value as a pair (type, value).
 
-    For example, `canonical((1, True))` is decoded to `("tuple", (("int", 1), ("bool", True)))`."""
+    The encoding of `(1, True)` is decoded to `("tuple", (("int", 1), ("bool", True)))`."""
     value, rest = _next(content)
     assert rest == b""
     return value

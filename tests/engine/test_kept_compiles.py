@@ -32,10 +32,9 @@ class Compiler:
         return Outcome(self.code, False, 1.5, 1.25, 1000)
 
     def made(self, scratch: Path, text: str = "a", argv: tuple[str, ...] = ARGV, digest: str = "d") -> Any:
-        """Compile `text` through `compiled.keeping`, with `self` as the stand-in for the compiler.
+        """Compile `text`, or reuse the kept result of an equal compile.
 
-        Returns the outcome and the files as {path: content}. `self` is not called if `keeping` has kept a compile of
-        the same `text`, `argv` and `digest` (the toolchain's digest)."""
+        Returns the outcome and the files as {path: content}. `digest` identifies the toolchain."""
         scratch.mkdir()
         (scratch / "module.mlir").write_text(text)
         resolver = SimpleNamespace(toolchain=SimpleNamespace(digest=digest), environment={"LC_ALL": "C"})

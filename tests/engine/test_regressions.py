@@ -51,9 +51,7 @@ def recorded(records, resolver_of, case_of):
 
 @pytest.fixture
 def failure(resolver_of, case_of):
-    """Return `find(stage)`, which returns (whether the case's failure at `stage` is known, its reason).
-
-    The known failures are a list with one entry, which describes failures of `stage`."""
+    """Return `find(stage)`, which returns (whether a failure at `stage` is known, the failure's reason)."""
 
     def find(stage, releases=""):
         entries = parse(f"{WORDS}stage = '{stage}'\ntoolchain = '{releases}'\n", PurePath("a.toml"))

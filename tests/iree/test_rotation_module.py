@@ -1,7 +1,6 @@
-"""The MLIR module that calls a measured module with cold inputs has the expected text.
+"""Generated MLIR calls a function with inputs that are not in a CPU cache.
 
-Cold inputs are not in a CPU cache, because successive calls use different copies of them. These tests need no
-compiler."""
+The tests do not compile this MLIR."""
 
 from __future__ import annotations
 

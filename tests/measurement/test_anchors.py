@@ -159,11 +159,9 @@ DIVIDING = Sensitivity(1.0, 1e-6, 0.01, 200.0)
 
 
 def covered(felt_by, machines=20, sessions=18, cases=5):
-    """Simulate sessions, and return how often a case's interval contains its median in the next session.
+    """Simulate sessions, and return how often a case's interval contains the next session's median.
 
-    The result is two dicts: the fractions of the intervals that contain the next median, and the numbers of
-    intervals. The key "plain" is for measured times, and "anchored" for times corrected with the anchors' times.
-    `felt_by` is the class `Felt` or a substitute."""
+    `felt_by` returns a model of how times follow the machine's speed."""
     held = {"plain": [], "anchored": []}
     for seed in range(machines):
         rng, history, earlier, before = np.random.default_rng(seed), History(), [], {}
@@ -183,6 +181,7 @@ def covered(felt_by, machines=20, sessions=18, cases=5):
                 before[case] = now
                 measured.append((str(case), *run))
             earlier += measured
+    # (fractions of intervals that contain the next median, numbers of intervals)
     return {which: sum(of) / len(of) for which, of in held.items()}, {which: len(of) for which, of in held.items()}
 
 

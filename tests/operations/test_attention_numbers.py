@@ -20,10 +20,9 @@ def judges(operation: Operation) -> list[Judge]:
 
 
 def with_fewer_digits(operation: Operation, operands: list[Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield (description of the error, operands) with some elements in half of their type's digits.
+    """Yield (description, copy of `operands`) with some elements rounded to half of their digits.
 
-    Each time, the queries, keys or values are rounded at some indices of the axis k1 or k2. The last time, all
-    queries and keys are rounded."""
+    For example, an f32 keeps 12 of 24 binary digits."""
     _, _, _, k1, k2 = operation.sizes
     element = operation.signature.operands[0]
     parts = [(0, 2, k1), (1, 2, k1), (1, 1, k2), (2, 1, k2)]

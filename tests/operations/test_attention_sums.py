@@ -1,6 +1,4 @@
-"""At real sizes, verification reports attention with wrong sums, masks or causal boundaries.
-
-Correct kernels pass."""
+"""Verification rejects attention kernels with a wrong sum, mask or causal boundary."""
 
 from __future__ import annotations
 

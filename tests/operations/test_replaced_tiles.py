@@ -14,22 +14,22 @@ PLACES = 16
 
 
 def repeated(terms: Any, begin: int, size: int) -> Any:
-    """Return `terms` with the tile at index `begin` replaced by a copy of the tile before it.
+    """Return `terms` with `size` columns replaced by the columns before `begin`.
 
-    A tile has `size` terms."""
+    If `begin` and `size` are 2, a row [1, 2, 3, 4, 5] becomes [1, 2, 1, 2, 5]."""
     changed = terms.copy()
     changed[:, begin : begin + size] = terms[:, begin - size : begin]
     return changed
 
 
 def passed(judge: Judge, size: int) -> int:
-    """Return how many of `PLACES` wrong results pass verification.
+    """Return how many wrong results pass verification.
 
-    In each wrong result's sums over rows of the input, one tile of `size` successive summands is replaced by a
-    copy of the tile before it. The places of these tiles are spread over the row."""
+    Each wrong result counts `size` terms of a sum twice, but leaves out the next `size` terms."""
     x, *vectors = judge.operands
     count, missed = x.shape[1], 0
     for i in range(PLACES):
+        # The tiles are spread over the row.
         begin = (1 + i * (count // size - 1) // PLACES) * size
         if judge.operation.name == "softmax":
             powers = np.exp(x - x.max(axis=1, keepdims=True))

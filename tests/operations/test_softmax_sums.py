@@ -70,10 +70,10 @@ It returns True if the tile does not rescale the sum of the earlier tiles, which
 
 
 def online(x: Any, tile: int = 37, skipped: Skipped = lambda index, growth: False, kept: float = 0.0) -> Any:
-    """Compute a softmax tile by tile with `exp2`, subtracting the current maximum from each element.
+    """Compute an online softmax.
 
-    The maximum grows only if a tile's largest element exceeds it by more than `kept`. The sum of the earlier tiles
-    is then rescaled; if `skipped` returns True, it is not, as in a wrong kernel."""
+    If `skipped` returns True, a tile forgets to rescale the running sum.
+    The running maximum rises only by more than `kept`."""
     x = x * np.float32(np.log2(np.e))
     largest, total = np.full((len(x), 1), -3e38, np.float32), np.zeros((len(x), 1), np.float32)
     for index, start in enumerate(range(0, x.shape[1], tile)):

@@ -39,12 +39,13 @@ class Idle:
         return TOLD in outcome.out
 
     def settle(self) -> None:
-        """Replace the command line's stored output by `TOLD` after each run, until a run replays `TOLD`."""
+        """Run the command line until a run only repeats the stored output."""
         for _ in range(6):
             if self.told():
                 return
             for path in (self.project.store / "answers").glob("*"):
                 with contextlib.suppress(ValueError):  # an answer that a test damaged
+                    # Only a run that replays the stored output prints `TOLD`.
                     answer = json.dumps({**json.loads(path.read_text().partition("\n")[2]), "said": TOLD})
                     path.write_text(f"{digest_of(answer.encode())}\n{answer}")
         raise AssertionError("never told again")

@@ -1,4 +1,4 @@
-"""A run ends with counts, reasons and a table of its cases."""
+"""A run prints a table of its cases, the reasons for failures, and a last line that counts cases."""
 
 import pytest
 from support.report_rows import row

@@ -18,7 +18,9 @@ QUERIES = dict(zip(("pyarrow", "pandas", "duckdb"), CODE, strict=True))
 
 
 def documented() -> dict[str, tuple[str, str]]:
-    """Return a dict from each column in docs/results.md to (its type, when it is null)."""
+    """Return {column: (type, when the column is null)}, read from docs/results.md.
+
+    For example, `case` has the value `("string", "never")`."""
     section = PAGE.split("## Columns")[1].split("\n## ")[0].replace("\\", "")
     lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
     return {name: (kind.strip(), null.strip()) for names, kind, *_, null in lines for name in re.findall(r"\w+", names)}

@@ -158,10 +158,7 @@ def test_the_directory_is_the_user_s_unless_a_variable_names_another(monkeypatch
 
 
 class Project:
-    """A stand-in for a project: its store, the user's cache and a toolchain.
-
-    Nothing is compiled: the file that stands for a compiled kernel contains only the text `code` and the name of the
-    kernel. Another `code` stands for another compiler."""
+    """A stand-in for a project: it stores a short text in place of a compiled kernel."""
 
     def __init__(self, root, known, code, run):
         self.store, self.known, self.code, self.run, self.compiled = Store(root), known, code, run, 0
@@ -178,6 +175,7 @@ class Project:
 
     def _compiled(self, kernel, target):
         self.compiled += 1
+        # The text stands for the compiled kernel. Another `code` stands for another compiler.
         return Record(
             "k", "compile", True, outputs={"vmfb": self.store.put_bytes(f"{self.code} {kernel.name}".encode())}
         )

@@ -14,10 +14,9 @@ from dispatchflow.operations._range import powers, spans
 
 
 def unscaled(operation: Operation, operands: Sequence[Any]) -> list[Any]:
-    """Return operands of the verification recipe `exact` without the powers of two that scaled them.
+    """Return operands of the recipe `exact` without the powers of two that scaled their lines.
 
-    Only floats are scaled, by one power for each line, such as a row of a matrix. Floats are returned in float64,
-    and integers in int64."""
+    Floats are returned as float64, integers as int64."""
     found = []
     for operand, span, values in zip(operation.operands(), spans(operation), operands, strict=True):
         if not operand.type.element.is_float:

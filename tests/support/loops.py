@@ -1,4 +1,4 @@
-"""Write MLIR programs with loops that multiply a matrix by the first argument, `%x`."""
+"""Write MLIR functions with loops that multiply a matrix by `%x`."""
 
 from __future__ import annotations
 

@@ -69,11 +69,12 @@ def unfused(operation: Operation, operands: list[Any]) -> Any:
 
 
 def along_the_other_axis(operation: Operation, operands: list[Any]) -> Any:
-    """Return a wrong result: the bias or scale of the epilogue is added along the wrong axis.
+    """Return a wrong result: the channels' bias or scale is added along another axis.
 
-    A function, such as the relu of `bias+relu`, is left out. Without a bias or scale, None is returned."""
+    Returns None if the operation has no bias or scale."""
     if operation.epilogue == "residual" or not operation.parameters():
         return None
+    # The function of the epilogue, such as relu, is not applied.
     total, axis = unfused(operation, operands), operation.channel_axis
     turned = np.moveaxis(total, axis - 1 if axis > 1 or total.ndim == 2 else axis + 1, axis)
     parameter = np.resize(operands[-1], turned.shape[axis])

@@ -67,10 +67,9 @@ def operation_of(
 
 
 def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
-    """Yield tuples of option values, one value for each option: first the tuple of all defaults.
+    """Yield tuples of option values: first all defaults, then tuples with one other value.
 
-    Each later tuple differs from it in one option. All values of all options occur; if the values are a range of
-    numbers, only the default and the second number."""
+    Options with the values (1, 2) and ("no", "yes") give (1, "no"), (2, "no"), (1, "yes")."""
     yield (defaults := tuple(option.default for option in cls.options.values()))
     for i, option in enumerate(cls.options.values()):
         for value in option.values[1:2] if isinstance(option.values, range) else option.values[1:]:
@@ -80,11 +79,9 @@ def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
 def everything(
     targets: Iterable[Target] = RUN_HERE.values(), types: Container[str] | None = None
 ) -> Iterator[tuple[tuple[object, ...], Case]]:
-    """Yield (choices, case) for the combinations of operations, types, layouts, options and tunings.
+    """Yield (choices, case) for combinations of operations, types, layouts, options and tunings.
 
-    The choices are (operation, type, layout, option values, tuning, target, shape). With default options, every
-    layout occurs with every tuning. With other options, layout and tuning are the defaults; for the operation's first
-    type, one of the two may differ.
+    The choices are (operation, type, layout, option values, tuning, target, shape).
 
     Args:
         types: the names of the types of the cases; None means all types."""
@@ -94,6 +91,7 @@ def everything(
         all_chosen = tuple(chosen_of(cls))
         for choice in product(signatures, cls.layouts, all_chosen, TUNING, targets, shapes):
             signature, layout, chosen, tuning, target, shape = choice
+            # With other options, layout and tuning are the defaults, but one of them may differ for the first type.
             others = (layout != cls.layouts[0]) + (tuning != DEFAULT)
             if chosen != all_chosen[0] and others > (signature == next(iter(cls.signatures))):
                 continue

@@ -28,10 +28,7 @@ SHAPES = {
 
 
 def variants(cls: type[Operation]) -> Iterator[Operation]:
-    """Yield small variants of an operation that together use all its types, layouts and option values.
-
-    At most one option differs from its default, or two with the operation's first type. If an option's values are
-    a range of numbers, only the default and the first two are used."""
+    """Yield small operations of the class `cls` that differ in types, layouts and option values."""
     sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
     values = [
         dict.fromkeys((option.default, *option.values[:2])) if isinstance(option.values, range) else option.values
@@ -40,6 +37,7 @@ def variants(cls: type[Operation]) -> Iterator[Operation]:
     for word, layout, chosen in product(cls.signatures, cls.layouts, product(*values)):
         operation = cls(sizes, cls.signatures[word], layout, tuple(chosen))
         changed = sum(a != b for a, b in zip(operation.chosen, cls.make(sizes).chosen, strict=True))
+        # At most one option differs from its default, or two for the operation's first type.
         if changed <= 1 + (word == next(iter(cls.signatures))) and operation.illegal("llvm-cpu") is None:
             yield operation
 
@@ -59,10 +57,9 @@ def by_name(name: str) -> list[Operation]:
 
 
 def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
-    """Return the verdicts on the results of a kernel, as words such as `different`.
+    """Judge the results of `result`, a stand-in for a kernel, and return the verdicts.
 
-    The kernel `result` is called with the inputs of each recipe (a way to make inputs), in float64 or int64. It
-    returns None if the operation cannot have its error; the set is then empty."""
+    The verdicts {"equal", "different"} mean that only some inputs show an error."""
     return set(_words(operation, result))
 
 

@@ -1,6 +1,4 @@
-"""The command `dispatchflow` behaves like `doit`, and so does `doit` in a forked process.
-
-To save time, most tests do not start `doit` but fork a process that has already imported it (`support.forked`)."""
+"""The command `dispatchflow` behaves like `doit`."""
 
 from __future__ import annotations
 
@@ -25,6 +23,7 @@ def assert_dispatchflow_is_doit(project: Project, *lines: str) -> None:
         assert both[1].returncode == both[0].returncode, (line, our_err)
         assert _told(our_out) == _told(out), line
         assert _told(our_err)[-1:] == _told(err)[-1:], line
+        # To save time, most tests run `doit` as such a fork, so it must behave like `doit` too.
         third = forked(line.split(), project.root, environment({}))
         assert third is not None
         (forked_out, forked_err) = third.communicate(timeout=LIMIT_S)

@@ -1,4 +1,4 @@
-"""The compiler's code identifies a toolchain, even if links or scripts lead to the compiler."""
+"""A rebuilt compiler is a different toolchain, even behind symbolic links and wrapper scripts."""
 
 from __future__ import annotations
 

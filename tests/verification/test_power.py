@@ -1,6 +1,4 @@
-"""The function `power.unseen` lists the errors of a kernel that verification would not detect.
-
-An error is listed if it changes a result, but is detected with the inputs of no recipe (a way to make inputs)."""
+"""dispatchflow lists, for each operation, the kernel errors that verification would not detect."""
 
 from __future__ import annotations
 

@@ -62,13 +62,13 @@ RESULTS |= {name: values * scale for name, (values, scale) in SCALED.items()}
 
 
 def usual_places(name, expected):
-    """Return the indices of 100 random elements of `expected` whose magnitude is at least the median.
+    """Return the indices of 100 random elements of `expected`, large for their row or scale.
 
-    The median is that of the element's row (along the last axis). If `name` is in `SCALED`, the elements are first
-    divided by their scales, and the median is that of all elements. Zeros and the lowest value, such as that of
-    masked elements, are left out."""
+    `name` is a key of `RESULTS`."""
     _, scale = SCALED.get(name, (expected, 1.0))
+    # Zeros and the lowest value, which masked elements have, are left out.
     counted = np.where((expected == 0) | (expected == expected.min()), np.nan, abs(expected / scale))
+    # The median is that of the element's row, or of all elements if they are divided by their scales.
     axis = None if name in SCALED else -1
     places = np.argwhere(counted >= np.nanmedian(counted, axis=axis, keepdims=True))
     chosen = places[np.random.default_rng(1).choice(len(places), 100, replace=False)]

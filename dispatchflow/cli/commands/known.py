@@ -27,7 +27,7 @@ class KnownCommand(QueryCommand):
     name = "known"
     page = "docs/known-failures.md"
     doc_purpose = (
-        "list the known failures: how many cases each covers, and how those cases ended; "
+        "list the known failures, with the number of cases that each covers, and how many of these failed or passed; "
         "write=FILE writes entries for new failures"
     )
     groups = ("cases", "run", "known")

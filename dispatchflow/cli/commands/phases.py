@@ -111,10 +111,7 @@ def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _across(asked: CasePhases, other: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a table that shows after which compiler phases two cases differ, and then the differences.
-
-    The variables `from=` and `to=` select the first and the last phase that is shown; one alone selects its phase.
-    The default is the first phase with a difference."""
+    """Yield text that shows after which compiler phases the modules of two cases differ, and how."""
     known = list(_known(asked))
     _known(other)
     names = [each.case.name for each in (asked, other)]
@@ -133,6 +130,7 @@ def _across(asked: CasePhases, other: CasePhases, values: Mapping[str, Any]) -> 
         yield "no difference"
         return
     yield f"first difference: after {parting.name}"
+    # One variable alone selects one phase. Without both, the first phase with a difference is shown.
     low, high = begin or end or parting, end or begin or parting
     beside = {phase.name: phase for phase in theirs}
     for phase in known[known.index(low) : known.index(high) + 1]:

@@ -91,10 +91,9 @@ class RunCommand(DoitRun):  # type: ignore[misc]
         own: list[Task],
         jobs: int,
     ) -> bool:
-        """Let doit execute the stages that are not up to date, and the user's selected tasks.
+        """Let doit execute the pending stages and the selected tasks of the user.
 
-        Return True if a stage raised an exception. If tasks of the user are selected, also return True if any task
-        failed."""
+        Returns True if the command must exit with 1."""
         gc.enable()
         twins: dict[tuple[Any, ...], str] = {}
         made = [task for chain, wanted in pending for task in case_tasks.tasks_of(stages, chain, wanted, twins)]
@@ -113,6 +112,7 @@ class RunCommand(DoitRun):  # type: ignore[misc]
         code: int = runner.run_all(control.task_dispatcher())
         if stages.stopped is not None:
             raise stages.stopped
+        # Without tasks of the user, doit's exit code tells only of failed stages, which the rows report later.
         return (bool(foreign) and code != 0) or reporter.broken
 
 
