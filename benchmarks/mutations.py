@@ -4,18 +4,19 @@ The command plants errors: it changes random elements of operands or of correct 
 verification rejects the results for at least one recipe (a way to make inputs). docs/verification.md shows the
 table. The columns are:
 
-- one result: one element of the result is multiplied by 1 + size or 1 - size. The size is 1, 1/2, 1/4, …. The cell
-  is a size: all planted errors of this size, or of a larger size, are detected. In a result of integers, the element
-  is changed by 1 instead, and the cell is 1.
+- one result: one element of the result is multiplied by 1 + size or 1 - size. The sizes are 1, 1/2, 1/4 and so on.
+  The cell is a size. All planted errors of this size, or of a larger size, are detected. If results are integers,
+  1 is added or subtracted instead. The cell is then 1 if all errors are detected.
 - one term: one element of an operand is multiplied by 1 + size or 1 - size. The share of an error is the largest
   |change| / Σ|terms| that the error causes in a result. For Σ|terms|, see `Side.scale`. The cell is the largest share
-  of an undetected error, rounded up to a power of two. Errors of the next two columns are included.
+  of an undetected error, rounded up to a power of two. The errors of the columns `lost or doubled, in one` and
+  `in all` count here too.
 - lost or doubled, in one: one element of an operand is multiplied by 0 or 2. Only one of the changed results is
   compared. The cell is the percentage of detected errors.
-- in all: like the previous column, but all changed results are compared
+- in all: like the previous column, but all changed results are compared.
 - digits: an operand is rounded to fewer binary digits. `24→21`: the rounding from 24 digits to 21 is detected in
   every random group of 16 neighboring results. The rounding to 22 or 23 digits is missed in some groups.
-- planted: the number of errors in all columns
+- planted: the number of errors in all columns.
 
 Most columns have `--places` errors for each operation, distributed evenly over the operation's types. Each type has
 at least 130 errors. An error in an operand counts only if a result changes.

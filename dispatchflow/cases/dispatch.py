@@ -67,9 +67,9 @@ class Dispatch:
         return cast(Operation, operation) if known and self.tuning.keeps_dispatches and not packed else None
 
     def demanded(self, packed: bool = False) -> str | None:
-        """Return the lowering configuration and number of dispatches that the compiler must use.
+        """Return the requirements on the compiled module as text; None if there are none.
 
-        For example: `default; 2 dispatches`. Returns None if nothing is required."""
+        `default; 2 dispatches` requires two dispatches with any lowering configuration."""
         if (operation := self._counted(packed)) is None:
             return self.requested
         # The text is part of the key of the compile.

@@ -174,9 +174,9 @@ class Module(Workload):
         return f"the reference, {self.name} on {self.against.name}"
 
     def compiled_with(self, flags: Flags) -> Module:
-        """Return a copy in which the reference, too, is compiled with some of `flags`.
+        """Return a copy in which some of `flags` also apply to the reference.
 
-        One such flag is `--iree-input-demote-f64-to-f32`, which changes the results."""
+        The only flags of this kind are `--compile-from=flow` and `--iree-input-demote-f64-to-f32`."""
         meaning = of_meaning(flags)
         return replace(self, meaning=meaning) if meaning else self
 

@@ -28,10 +28,10 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
         super().run_tasks(task_dispatcher)
 
     def get_next_job(self, completed: Any) -> Any:
-        """Return the next job, or a `JobHold` if a running task must end first.
+        """Return the next job, a `JobHold` if a running task must end first, or None if no task is left.
 
-        Returns None if no further task may start. Measurements and the user's tasks start only when no other task
-        runs and no parallel task, such as a compile, is ready."""
+        Measurements and the user's tasks start only when no other task runs and no parallel task, such as a compile, is
+        ready."""
         if completed is not None:
             self._in_flight -= 1
         if self._stop_running or self.stopped():

@@ -129,9 +129,8 @@ class StageTasks:
         ceilings, anew = self.workspace.ceilings, self.workspace.settings.remeasure == "yes"
         ceilings.copy_to_store(target, device)
         if wanted := kinds if anew else ceilings.missing(target, device, kinds):
-            place = f"{device.uri}, {units.count(device.threads, 'thread')}"
-            kernels = "with calibration kernels (column peak)"
-            self.progress.say(f"measuring this machine's highest compute and memory rates {kernels}: {place}")
+            how = f"with calibration kernels, on {device.uri} with {units.count(device.threads, 'thread')}"
+            self.progress.say(f"measuring this machine's highest compute and memory rates {how} (column peak)")
             ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:

@@ -188,8 +188,8 @@ def expectation(operation: Operation) -> Action:
     """Return the action that computes the expected results for each recipe (a way to make inputs).
 
     The output for a recipe whose results must be bit-identical has the recipe's name. Other recipes have two
-    outputs, such as `random_reference` and `random_tolerance`. The output `unseen` lists the errors that no recipe
-    would reveal."""
+    outputs, such as `random_reference` and `random_tolerance`. The output `unseen` lists the errors of a kernel that
+    verification would not detect."""
     return _data_action("expected", operation)
 
 

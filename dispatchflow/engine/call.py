@@ -51,7 +51,7 @@ class ModuleCall:
     device: Device
 
     def again(self) -> ModuleCall | None:
-        """Return a second call of the module, to check its results; None if such calls are not repeated.
+        """Return a second call that checks the module's results, or None if no second call is needed.
 
         On a CPU, the second call fills new memory with the byte 0xCD (docs/verification.md)."""
         return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)

@@ -73,7 +73,7 @@ class DataResolver:
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
-        """Return a pair: what `operands` returns for a program, and what `data` returns.
+        """Return the inputs of a program, and its inputs together with its expected results.
 
         A part is None if the store does not have it."""
         if self._known is None:

@@ -49,7 +49,7 @@ def judged(
             `0`.
         outputs: the name and the digest of each file to keep.
         untyped: the indices of the module's results that were compared byte by byte.
-        why: the reason for a doubt in values that look right; None without a doubt.
+        why: the reason to distrust values that look right; None if there is no such reason.
     """
     wrong = {recipe: v for recipe, v in verdicts.items() if v.word == "different"}
     last = list(verdicts.values())[-1]

@@ -43,7 +43,7 @@ def passes(executor: StageExecutor, case: Case, source: Source) -> Record:
 def program_text(executor: StageExecutor, case: Case, source: Source, kind: str) -> Record:
     """Return the record of a compile whose output `module.KIND` is the host program as text.
 
-    `kind` is `vm-asm` or `vm-c`. This compile writes no vmfb, so its code is not compared with the case's own code."""
+    `kind` is `vm-asm` or `vm-c`."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         made = scratch / _TEXT

@@ -22,13 +22,14 @@ _NEVER = "this code was never verified on this device"
 def standing(
     step: Callable[[Action, str], StageState], verification: Callable[..., Action], runtime: Digest | None
 ) -> StageState:
-    """Return the state of the verification that counts with the present IREE runtime.
+    """Return the state of the verification of a case's code by the present IREE runtime.
 
-    A verification that passed with another runtime may count too.
+    If this runtime has not verified the code, return the state of the first verification.
 
     Args:
-        step: returns the state of a verification. The text is the state's message if the verification never ran.
-        verification: returns the code's first verification; with `runtime=`, the later one with that runtime.
+        step: returns the state of the given action. The str argument is the state's message if the action never ran.
+        verification: returns the action of the code's first verification. `verification(runtime=X)` returns the action
+            of a later verification with the runtime X.
         runtime: the digest of the present runtime; None if a library such as numpy computes the case.
     """
     first = step(verification(), _NEVER)
@@ -37,6 +38,7 @@ def standing(
     own = step(verification(runtime=runtime), _NEVER)
     if own.record is not None:
         return own
+    # A verification that passed with another runtime counts until it must be repeated (see `again`).
     if first.state == "made":
         return msgspec.structs.replace(first, own=own.action)
     elsewhere = first.record.runtime is not None

@@ -51,9 +51,9 @@ def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def libraries(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return a dict with only the entry `LD_LIBRARY_PATH` of `variables`.
+    """Return a copy of `variables` with only the entry `LD_LIBRARY_PATH`.
 
-    The dict is empty if this variable is not set or empty."""
+    An entry with an empty value is left out, too."""
     # GPU drivers and libraries such as numpy load shared libraries from it, so cache keys contain it.
     return {name: value for name, value in variables.items() if name == "LD_LIBRARY_PATH" and value}
 
@@ -69,8 +69,8 @@ _NO_FILE_NAME = re.compile(rb'@(?:"[^"\n]*/[^"\n]*"|"[^"\n]{150,}"|[\w.$-]{150,}
 def dump_of(text: bytes) -> str:
     """Return where the compiler dumps lowering configurations: a directory, or `-` for stdout.
 
-    The compiler names the dumped files after functions. The result is `-` if the name of a function in `text`, the
-    module, cannot be a file name."""
+    The compiler names the dumped files after the functions of the module `text`. If one of these names cannot be a file
+    name, the result is `-`."""
     return "-" if _NO_FILE_NAME.search(text) else CONFIGURATIONS
 
 

@@ -221,12 +221,12 @@ class Moment:
         return sqrt(2 * within**2 + self._between((felt, freedom), (self._own**2, self.freedom)) ** 2)
 
     def later_anchored(self, within: float) -> float | None:
-        """Return the 95 % half-width for another run's log(median), corrected for the machine's speed.
+        """Return the 95 % half-width for log(m) in another run.
 
-        Returns None if a correction is impossible or useless.
+        Here m is the median, corrected for the machine's speed. Returns None without a useful correction.
 
         Args:
-            within: the 95 % half-width for this run's log(median)."""
+            within: the 95 % half-width for log(median) in this run."""
         # The sensitivity is uncertain, which widens the interval. The effect grows with the distance of the anchors'
         # times from those of the machine's first session. For the other session, this distance is assumed to be
         # `session_sd`.

@@ -72,7 +72,8 @@ def reused_measurement(chain: CaseState) -> Measurement:
 def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
     """Choose up to three cases as controls: those with the shortest, the median and the longest call.
 
-    A case whose call takes more than `block_s` seconds is chosen only if no call is shorter."""
+    Only calls of at most `block_s` seconds count. Without such a call, the result is the case with the shortest
+    call."""
     medians: dict[str, tuple[float, CaseState]] = {}
     for chain in chains:
         if (taken := reused_measurement(chain)).blocks_ns:

@@ -145,9 +145,8 @@ def sites(options):
 
 
 def _is_entered(operation):
-    """Return whether each operation inside `operation` is described separately.
-
-    The result is True for `scf.for`, and False for `linalg.generic`."""
+    """Return False for an operation of the dialect linalg, and True for any other operation."""
+    # `_computation` describes the operations in a linalg body, as scalars of the linalg operation.
     return not operation.name.startswith("linalg.")
 
 
@@ -233,7 +232,7 @@ def _top(operation):
 
 
 def _places(module):
-    """Map each top-level operation to what launches its dispatches.
+    """Map each operation in the module's body to where its dispatches are launched.
 
     `("main", False)` is the function `main`; `("a", True)` is the initializer of the global `a`."""
     tops = list(reading.children(module.operation))

@@ -97,7 +97,7 @@ class Tensor(msgspec.Struct, frozen=True):
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """A site, or an operand or result of a site, that is not captured."""
+    """A site, or an operand or result of a site, whose bytes were not recorded while the program ran."""
 
     site: int
     value: str | None
@@ -220,9 +220,9 @@ def spelt(type_: str, sizes: Sequence[int]) -> str:
 def capturer_argv(
     python: str, bindings: str, function: str, dispatches: Sequence[int], execution: int | None, fill: int
 ) -> tuple[str, ...]:
-    """Return the command line of a script that changes a copy of the module `flow`.
+    """Return a command line that makes a module record the operands and results of `dispatches`.
 
-    The changed module stores the operands and results of `dispatches` in globals."""
+    The command reads the module from the file `flow`. The changed module goes to the file `capturing`."""
     options = (
         f"--bindings={bindings}",
         "--input=flow",

@@ -125,7 +125,7 @@ def captured_first(sites: Sequence[Site], captured: Container[int]) -> list[Site
 
 
 def without_module(program: Program, extracted: Extracted, sites: Sequence[int]) -> list[int]:
-    """Return the numbers, among `sites`, of the sites that have no extracted module."""
+    """Return those of the site numbers `sites` for which no module was extracted."""
     return [s.number for s in program.sites if s.number in sites and s.dispatch not in extracted.dispatches]
 
 

@@ -114,9 +114,9 @@ def _origins(graph: DefUse, dispatch: Dispatch, computing: bool) -> set[int]:
 
 
 def _users(graph: DefUse, tags: Iterable[int]) -> set[int]:
-    """Replace in `tags` the number of an operation in a linalg body by that of the linalg operation.
+    """Return the set of `tags`, without numbers of constants, functions and loops.
 
-    Constants, functions and loops are dropped."""
+    If operation 7 is inside linalg operation 5, the number 7 becomes 5."""
     owners = {graph.owner[tag] for tag in tags}
     return {each for each in owners if _is_users(graph.nodes[each].kind)}
 
@@ -126,9 +126,9 @@ def _is_users(kind: str) -> bool:
 
 
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
-    """Infer what dispatches with an empty set in `located` compute.
+    """Infer which operations are computed by dispatches with empty sets in `located`.
 
-    For example, a dispatch between those of operations 3 and 5 computes operation 4."""
+    A dispatch between those of operations 3 and 5 may compute operation 4."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)

@@ -159,7 +159,7 @@ def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Rep
 
 
 def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int) -> int | None:
-    """Return how long dispatches run while the program is loaded, in ns: the median of `loads` loads.
+    """Return how long dispatches run during one load of the program, in ns: the median of `loads` loads.
 
     The result is None if this time cannot be determined."""
     # The profile has replays of a load and one call. `times` has the number of launches in the call.
@@ -173,9 +173,9 @@ def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int)
 
 
 def first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:
-    """Return the number of the first submission that is measured: the first one in the last repetition.
+    """Return the ID of the first queue submission in the last repetition.
 
-    The result is None if two calls submit different operations."""
+    Earlier repetitions are warm-up. The result is None if the ID cannot be determined."""
     dispatches: dict[int, list[str]] = defaultdict(list)
     for launch in profile.launches:
         dispatches[launch.submission].append(launch.export)
@@ -183,6 +183,7 @@ def first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int |
     done = [(each.kind, tuple(dispatches[each.submission])) for each in profile.operations]
     calls = sum(each.calls for each in repetitions)
     one, rest = divmod(len(done), calls)
+    # If calls submit different operations, counting does not find the last repetition.
     if rest or done != done[:one] * calls:
         return None
     warm = one * (calls - repetitions[-1].calls)

@@ -201,9 +201,8 @@ def highest(shape: Shape, element: ElementType) -> list[Array]:
 
 
 def tail(element: ElementType) -> float:
-    """Return a power of two just below the middle digit of 1.0 in the type.
-
-    For f32, with binary digits from 2**0 to 2**-23, the result is 2**-13."""
+    """Return a small power of two that depends on the type: 2**-13 for f32, and 2**-6 for f16."""
+    # This is just below the middle of the digits of 1.0, which are 2**0 to 2**-23 in f32.
     return 2.0 ** -(element.digits // 2 + 1)
 
 

@@ -198,9 +198,9 @@ def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
-    """Return about how many terms of sums use an operand's element: n for A in A @ B.
+    """Estimate in how many terms of sums an element of `operands` occurs, at least.
 
-    The operand with the smallest number counts."""
+    For matrices [m, k] and [k, n], the result is min(m, n)."""
     products = operation.result().size * operation.terms
     return min((products // operand.type.size for operand in operands if operand.type.size), default=1)
 

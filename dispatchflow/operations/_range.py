@@ -79,10 +79,9 @@ def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
 
 
 def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
-    """Return powers of two, one for each slice of an array with fixed indices on the axes `lines`.
+    """Return powers of two that broadcast to `shape`, one for each index of the axes `lines`.
 
-    `powers((4, 5), (0,), (0, 3))` returns [[8], [1], [2], [4]]: one power for each row. `span` has the smallest and
-    largest exponent."""
+    `powers((4, 5), (0,), (0, 3))` returns [[8], [1], [2], [4]]: 2**0 to 2**3 in a mixed order, one for each row."""
     count = span[1] - span[0] + 1
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     cycle = 2.0 ** (span[1] - np.arange(count) * (int(0.618 * count) | 1) % count)
@@ -90,7 +89,7 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return powers of two, one for each slice of a tensor with fixed indices on the axes `lines`.
+    """Return an array of powers of two, with one power for each row if `lines` is (0,).
 
     For a tensor of the shape [m, n] and the axes (0,), the result has the shape [m, 1]."""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
@@ -175,9 +174,10 @@ def largest(operation: Operation) -> list[Array]:
 
 
 def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bool | None) -> Array:
-    """Return the integers of an addend, such as a bias, moved near the accumulator's limits.
+    """Return the integers `values` moved near the ends of the accumulator's range.
 
-    With an i32 accumulator and no relu, a 5 after the first number becomes 2**31 - 6."""
+    With an i32 bias, an i32 accumulator and no relu, 5 usually becomes 2**31 - 1 - 5. Likewise, -5 becomes -2**31 +
+    5."""
     # The operand is added to sums. Some of these additions then wrap, and a kernel whose additions saturate gives
     # another result. The first integer is near the end that has the sign of the first sum (see `one_sided`); each other
     # integer is near the end that has its own sign. An operand whose type is not the accumulator's is not changed.
@@ -209,10 +209,9 @@ def surplus(operand: Operand, operation: Operation) -> int:
 
 
 def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:
-    """Return `values` with every third slice moved near the lowest number of the type `element`.
+    """Return a copy of `values` with every third line moved near the lowest number of `element`.
 
-    Slices have fixed indices on the axes `lines`. For i8 and the axes (0,), [[-3, -1], [-2, -1]] becomes
-    [[-128, -126], [-2, -1]]."""
+    If `lines` is (0,), each row is a line. For i8, [[-3, -1], [-2, -1]] then becomes [[-128, -126], [-2, -1]]."""
     # A line is a slice with fixed indices on the axes `lines`. All of `values` are negative.
     # The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest
     # number, and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest
@@ -233,7 +232,7 @@ def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Arr
 def scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
     """Return the scales of A or B in an MX matrix product A·B: powers of two, in an array of `shape`.
 
-    `shape` is [m, k / 32] or [n, k / 32]. `scaled` is the type of A."""
+    `shape` is [m, k / 32] or [n, k / 32]. `scaled` is always the type of A."""
     # Where the scales of A are larger, those of B are smaller. All terms of a result have the same product of two
     # scales, from 2**-72 to 2**72, so that their sum is exact. A block's sum times one scale is in f32's range, too.
     least, most = exponents(scaled.element, subnormal=True)

@@ -15,12 +15,13 @@ several orders; see docs/verification.md, "What sums need"."""
 
 
 def growth(terms: int) -> float:
-    """Return a bound on the rounding error of a sum of numbers x, as a multiple of u * sum(abs(x)).
+    """Return the factor in the allowed rounding error of a sum of `terms` numbers.
 
-    u is the unit roundoff. The numbers must have both signs. `growth(8)` returns 8.0, and `growth(1000)` returns
-    16.0."""
+    The factor is `terms`, but at most 16. The allowed error is the factor times the unit roundoff times the sum of
+    the numbers' magnitudes."""
     # At most `terms`, to first order in u (Higham, Accuracy and Stability of Numerical Algorithms, 3.13).
     # With random signs, at most `_GROWTH`, however many terms there are (docs/verification.md, "What sums need").
+    # Sums of terms that all have one sign need `drift` instead.
     return min(float(terms), _GROWTH)
 
 

@@ -169,9 +169,9 @@ class Operation(Workload):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The loops of the MLIR op that a tuning configures with an attribute, outermost first.
+        """The loops of the MLIR op that tunings configure with an attribute, outermost first.
 
-        The tuple is empty if a tuning configures no op."""
+        The tuple is empty if the operation has no such op."""
         return ()
 
     @abstractmethod

@@ -49,10 +49,8 @@ class Norm(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The names of the recipes, which make the inputs for verification (docs/verification.md).
-
-        Rows of fewer than eight elements have no recipe `mixed`. Layer normalization of three or more rows has no
-        recipe `few`, because its recipe `shifted` then contains rows like those of `few`."""
+        """The names of the recipes, which make the inputs for verification (docs/verification.md)."""
+        # With `layer`, every third row of `shifted` has few terms, too.
         mixed, few = ["mixed"] * (self.sizes[1] >= 8), [] if self._layer and self.sizes[0] > 2 else ["few"]
         return ("counted", *mixed, *(["shifted"] if self._layer else []), *few, "random")
 

@@ -149,9 +149,9 @@ def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -
 
 
 def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
-    """Return the names of those operations that have all options in `words`.
+    """Return those operations in `names` that have all options in `words`.
 
-    Operations that also accept all values in `words` are preferred."""
+    Operations that refuse a value in `words` are left out if others remain."""
     options = set(words) & set(OPTIONS)
     written = [(word, value) for word in _NARROWING if word in words for value in sweep_words.values(word, words[word])]
     having = [name for name in names if options <= set(OPERATIONS[name].options)]

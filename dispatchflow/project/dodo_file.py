@@ -1,4 +1,4 @@
-"""Read a user's dodo.py, and find the project's store and the cache folder of all projects."""
+"""Read a user's dodo.py, and find the project's store and the cache folder that all projects share."""
 
 from __future__ import annotations
 

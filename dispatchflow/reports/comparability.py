@@ -1,7 +1,4 @@
-"""Decide which rows of results may be compared, and which of them are the fastest (docs/results.md).
-
-Two rows are of the same rounds if their benchmark processes took turns in one run. The medians of other rows are
-compared only by their intervals."""
+"""Decide which rows of results may be compared, and which of them are the fastest (docs/results.md)."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Records(Database):
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
         """Record the newest key of each stage of the case `name`.
 
-        `shown` says which row the folder `build/CASE/` shows."""
+        `shown` has an identifier of the row that the folder `build/CASE/` shows, or is empty."""
         with self._transaction():
             # {"CASE PATH": identity} (see schema.py), or {} if the folder could not be written.
             self._db.executemany("insert or replace into said values (?,?)", shown.items())

@@ -47,7 +47,7 @@ class Sensitivity:
 
     @property
     def _weight(self) -> float:
-        """The weight of this estimate in an average with an estimate from measured times."""
+        """The weight of this estimate as the prior in a Bayesian linear regression."""
         # In `learned`, the prior's mean has this weight. The slope fitted to the runs has the weight sum(dx**2).
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 

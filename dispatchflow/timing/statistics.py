@@ -57,8 +57,8 @@ class Summary:
 def summary(blocks_ns: Sequence[float]) -> Summary:
     """Compute the median of measured times, the interval of the median, and the smallest time.
 
-    `blocks_ns` has the mean call time of each benchmark process, in the order of measurement, because the interval is
-    widened if successive times are correlated.
+    `blocks_ns` has the mean call time of each benchmark process, in the order of measurement. If successive times are
+    correlated, the interval is wider.
 
     Raises:
         ValueError: `blocks_ns` is empty."""

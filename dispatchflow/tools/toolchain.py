@@ -218,9 +218,9 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
 
 
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
-    """Return one file from each directory with a program or library of the compiler.
+    """Return the compiler's programs and libraries among `compiler` and `ran`, one from each directory.
 
-    `ran` lists the files that the compiler has loaded."""
+    `ran` lists files that were loaded when the compiler ran."""
     # `compiler` may be a script that starts the real program: its files are known by their text or name.
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())

@@ -98,9 +98,9 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 
 
 def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) -> Array:
-    """Return small random integers for an operand, without zeros.
+    """Return random nonzero integers for an operand, such as -3 to 3.
 
-    If `clipped` is true, a floating-point bias makes most sums negative."""
+    If `clipped` is true, the integers for a floating-point bias are negative."""
     numbers = exact_range(operation)
     values = below(raw, 2 * numbers.r) - numbers.r
     values += values >= 0  # no zeros: a lost zero would not be noticed
@@ -112,7 +112,9 @@ def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) ->
 
 
 def _balanced(operation: Operation, operand: Operand) -> Array:
-    """Return an array of 1 and -1 for `operand`, so that a sum of many products is 3 or 4."""
+    """Return an array of 1 and -1 for `operand`.
+
+    With such operands, usually all but 3 or 4 terms of a long dot product cancel."""
     shape, terms, axes = operand.type.shape, operation.terms, operand.summed or operand.crossed
     # The signs are in a factor whose lines have all terms of a sum: the weights of a convolution, never its image.
     if operand != max(filter(_multiplied, operation.operands()), key=lambda each: (_line(each), each.type.size)):
@@ -129,9 +131,10 @@ def _line(operand: Operand) -> int:
 
 
 def wide_digits(operation: Operation) -> tuple[int, int]:
-    """Return (binary digits of a, nonzero terms) for exact sums of products a * b, where b is 1 or -1.
+    """Return limits for inputs with many binary digits: (digits of a factor, nonzero products in a sum).
 
-    For a large f32 matmul, the result is (22, 4). The sum of four 22-bit integers fits into 24 bits."""
+    With the limits (22, 4), sums in f32 are exact. For example, a sum adds four 22-bit integers, multiplied by 1
+    or -1."""
     room = min(operation.types.accumulator.digits, operation.types.result.digits)
     # In most products one factor is a power of two, so that the product has only the other factor's digits.
     digits = min(max(element.digits for element in operation.signature.operands[:2]), room - 2)
@@ -203,11 +206,12 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 
 
 def _all_codes(operation: Operation) -> int:
-    """Return how many exponents a line (such as a row) of 8-bit floats has in the recipe `wide`.
+    """Return how many exponents a row may have in inputs that test the decoding of 8-bit floats.
 
-    It is 0 if not all significands are used."""
+    The result is 0 without such inputs."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
+    # 8-bit floats then have only some of their significands (see `full`).
     if not narrow or operation.addends or operation.clips:
         return 0
     # Kernels may decode 8-bit floats with a table: the exponents, with all significands, test all of its parts.
@@ -256,9 +260,9 @@ def _held(values: Array, element: ElementType) -> Array:
 
 
 def _mask(shape: tuple[int, ...], axes: tuple[int, ...], share: int, part: int = 0, parts: int = 1) -> Array:
-    """Return a mask with `share` true elements along `axes`: for (1,), in each row.
+    """Return a mask that has `share` true elements in each line along `axes`.
 
-    Different values of `part`, below `parts`, select different positions if possible."""
+    For a matrix and the axes (1,), a line is a row."""
     # `terms` is the number of positions of a line. Position i is true if (i · stride + offset) mod terms < share,
     # with a stride that spreads the true positions. The offset is (line number · parts + part) · share. Therefore the
     # parts of a line have different true positions, and so do neighboring lines.

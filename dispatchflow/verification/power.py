@@ -55,8 +55,8 @@ class Spoilt(NamedTuple):
 def unseen(operation: Operation) -> list[str]:
     """Return the errors of a kernel that verification would not detect, such as `operand 0 read as zeros`.
 
-    Errors that change no result are left out. To save time, a large operation is replaced by one with fewer
-    results (`excerpt`)."""
+    Only errors that change the result count. To save time, a large operation is replaced by one with fewer results
+    (`excerpt`)."""
     try:
         return _unseen(excerpt(operation))
     except ToolError:  # a reference that works only for the original sizes
@@ -73,7 +73,7 @@ def _unseen(part: Operation) -> list[str]:
 
 
 def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
-    """Return whether an error changes results without being detected by any recipe (way to make inputs)."""
+    """Return whether a planted error changes results, but no comparison with expected results fails."""
     matters = False
     for recipe in recipes:
         if (seen := recipe.sees(error)) is True:
@@ -136,7 +136,7 @@ def _without_element(values: Array, place: int) -> Array:
 
 
 def _spread(operation: Operation) -> bool:
-    """Return whether the operation's inputs can show digits that are lost only at some indices of an axis."""
+    """Return whether verification should detect a kernel that rounds every second element of an input."""
     if not operation.has_wide:
         return False
     thinned = [
@@ -149,9 +149,9 @@ def _spread(operation: Operation) -> bool:
 
 
 def _middle(values: Array, axis: int, element: ElementType) -> Array:
-    """Return a copy with half of the binary digits at every second index in the middle of `axis`.
+    """Return a copy that keeps only half of the binary digits at some indices of `axis`.
 
-    For example, the indices 3, 5, ..., 13 of 16 change."""
+    For 16 indices, these are 3, 5, ..., 13."""
     values = values.copy()
     lines, size = values.swapaxes(0, axis), values.shape[axis]
     places = slice(size // 8 | 1, size - size // 8, 2)

@@ -60,9 +60,9 @@ BROKEN_REFERENCES: dict[str, Callable[[Operation, list[Any]], list[Any]]] = {
 
 
 def matters(broken: str, cls: type[Operation], signature: str) -> bool:
-    """Return whether the mistake `broken` changes the result of a numpy reference, but no operand's shape.
+    """Return whether the mistake `broken`, such as `swaps operands`, changes a numpy reference's result.
 
-    For example, `broken` is `swaps operands`."""
+    Returns False if an operand's shape changes."""
     operation = default_case(cls, signature).operation
     assert isinstance(operation, Operation)
     draw = np.random.default_rng(1)
@@ -148,7 +148,9 @@ def changes(broken: str, cls: type[Operation], signature: str) -> bool:
 
 
 def one_of_each(parameters: list[Any]) -> list[Any]:
-    """Return test parameters that are marked as slow, except one for each operation."""
+    """Add the mark `slow` to all test parameters except one of each operation.
+
+    The result still has all parameters."""
     found, operations = [], list(OPERATIONS.values())
     for parameter in parameters:
         _, cls, signature = parameter.values

@@ -1,4 +1,4 @@
-"""Errors in a single column or row are reported, even if a relu replaces negative sums by zero."""
+"""Errors in one column or row of a product are reported, even if a relu hides negative results."""
 
 from __future__ import annotations
 

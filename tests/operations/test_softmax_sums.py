@@ -70,15 +70,15 @@ It returns True if the tile does not rescale the sum of the earlier tiles, which
 
 
 def online(x: Any, tile: int = 37, skipped: Skipped = lambda index, growth: False, kept: float = 0.0) -> Any:
-    """Compute an online softmax.
+    """Compute an online softmax of each row of `x`.
 
-    If `skipped` returns True, a tile forgets to rescale the running sum.
-    The running maximum rises only by more than `kept`."""
+    If `skipped` returns True, a tile forgets to rescale the running sum."""
     x = x * np.float32(np.log2(np.e))
     largest, total = np.full((len(x), 1), -3e38, np.float32), np.zeros((len(x), 1), np.float32)
     for index, start in enumerate(range(0, x.shape[1], tile)):
         part = x[:, start : start + tile]
         new = np.maximum(largest, part.max(axis=1, keepdims=True))
+        # The maximum stays if it would rise by `kept` or less, as in kernels that rescale only for a large rise.
         new = np.where(new - largest > kept * np.log2(np.e), new, largest)
         growth = (new - largest) / np.float32(np.log2(np.e))
         factor = np.where(skipped(index, growth) & (growth > 0), np.float32(1), np.exp2(largest - new))

@@ -26,7 +26,7 @@ Compile = Callable[[ActionExecutor, tuple[str, ...], Path, str | None], Outcome]
 
 
 def folder() -> Path:
-    """Return the folder of the kept results; deleting the folder only makes tests slower."""
+    """Return the folder that keeps the results of compiles for later test runs."""
     return Path(os.environ["DISPATCHFLOW_CACHE"]).parent / "compiled"
 
 

@@ -1,7 +1,6 @@
 """Plant errors that any operation may have, in the numpy reference's operands and in the emitted MLIR.
 
-Each error can be planted in both. If verification detects it in the reference's result, it must also detect it in
-the result of the compiled MLIR."""
+An error that verification detects in the first way must be detected in the second way too."""
 
 from __future__ import annotations
 

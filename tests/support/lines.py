@@ -14,9 +14,9 @@ from dispatchflow.operations._range import powers, spans
 
 
 def unscaled(operation: Operation, operands: Sequence[Any]) -> list[Any]:
-    """Return operands of the recipe `exact` without the powers of two that scaled their lines.
+    """Return `operands` without the powers of two by which verification scaled slices, such as rows.
 
-    Floats are returned as float64, integers as int64."""
+    Floats become float64, integers int64."""
     found = []
     for operand, span, values in zip(operation.operands(), spans(operation), operands, strict=True):
         if not operand.type.element.is_float:

@@ -1,4 +1,4 @@
-"""If runs are killed or run at the same time, finished work stays and the next run does the rest."""
+"""If a run is killed, or two runs overlap, finished work stays and the next run does the rest."""
 
 from __future__ import annotations
 

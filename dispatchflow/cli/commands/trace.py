@@ -35,9 +35,9 @@ class TraceCommand(QueryCommand):
     name = "trace"
     page = "docs/sites-alone.md"
     doc_purpose = (
-        "trace a case, or a Python program that uses IREE, with Tracy, and show the zones; "
-        "with out=net.json, write a timeline of one call; "
-        "usage: doit trace CASE [out=FILE] | doit trace [out=FILE] -- python x.py | doit trace FILE.tracy"
+        "trace a case, or a Python program that uses IREE, with Tracy; show the zones of the trace, or of a file; "
+        "with out=net.json, write a timeline of one call; usage: doit trace CASE [out=net.tracy, or out=net.json] | "
+        "doit trace [out=net.tracy] -- python x.py | doit trace net.tracy"
     )
     groups = ("cases", "run", "top", "format", "out")
 
