@@ -44,10 +44,10 @@ class Dispatch:
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
-        """Return a copy whose field `asks` has the lowering configurations that the user's module requests.
+        """Return a copy that knows which lowering configurations the user's module requests (field `asks`).
 
-        `emitted` is the stored outcome of the stage `emit`, which found them when it printed the module. A dispatch
-        of an operation is returned unchanged."""
+        `emitted` is the stored outcome of the stage `emit`, which records these configurations. A dispatch of an
+        operation is returned unchanged."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
 
     @property
@@ -79,8 +79,8 @@ class Dispatch:
     def missed(self, applied: Applied, packed: bool = False) -> str | None:
         """Return how the compiled module differs from what was requested; None if it does not differ.
 
-        `applied` has the configurations that the compiler used. The number of dispatches is not checked if the
-        compiler packs the operands of products by default (`packed`)."""
+        `applied` has the configurations that the compiler used. `packed` says whether the compiler packs the operands
+        of products by default. If it does, any number of dispatches is accepted."""
         why = self.tuning.ignored(cast(Operation, self.operation), applied)
         if why is not None:
             return f"configuration ignored: {why}"

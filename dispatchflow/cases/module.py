@@ -59,7 +59,7 @@ class File:
 
     @property
     def spelt(self) -> str:
-        """The file as messages name it: `path`, or `path:member`."""
+        """The file as messages name it: `path`, or `path:array` for an array of an `.npz` file."""
         return self.path if self.member is None else f"{self.path}:{self.member}"
 
     @property

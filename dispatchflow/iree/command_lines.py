@@ -51,9 +51,9 @@ def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def libraries(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return a copy of `variables` with only the entry `LD_LIBRARY_PATH`.
+    """Return a dict with only the entry `LD_LIBRARY_PATH` of `variables`, or an empty dict.
 
-    An entry with an empty value is left out, too."""
+    The dict is empty if the entry is absent or its value is empty."""
     # GPU drivers and libraries such as numpy load shared libraries from it, so cache keys contain it.
     return {name: value for name, value in variables.items() if name == "LD_LIBRARY_PATH" and value}
 

@@ -1,9 +1,9 @@
 """Change a module so that it also returns the operands and results of its dispatches.
 
 The input has been through the compiler's phase `flow`. A new function, `df_capture`, returns the results of the
-original function and the captured values; the file `--facts` describes them in the type `models.captured.Capturing`.
-This script runs as a process of its own. It imports only neighboring scripts, a toolchain's Python bindings and the
-standard library."""
+original function and the recorded values. The script writes facts about these values to the file that `--facts`
+names, in the type `models.captured.Capturing`. It imports only neighboring scripts, a toolchain's Python bindings
+and the standard library."""
 
 import argparse
 import os

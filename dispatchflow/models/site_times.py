@@ -159,9 +159,10 @@ def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Rep
 
 
 def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int) -> int | None:
-    """Return how long dispatches run during one load of the program, in ns: the median of `loads` loads.
+    """Return how long dispatches run when a program is loaded, before its first call, in ns.
 
-    The result is None if this time cannot be determined."""
+    Initializers may launch dispatches. The result is the median of `loads` loads, or None if the time cannot be
+    determined."""
     # The profile has replays of a load and one call. `times` has the number of launches in the call.
     one, rest = divmod(len(profile.launches), loads)
     before = one - sum(round(site.executions) for site in times.sites)

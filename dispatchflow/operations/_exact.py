@@ -210,9 +210,10 @@ def _factor(operand: Operand) -> bool:
 
 
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
-    """Choose how many elements along `axes` are nonzero, so that sums have at most `safe` nonzero terms.
+    """Choose how many elements of a line of an operand are nonzero, such as a row of A in A·B.
 
-    The result is 0 if this is impossible."""
+    With this number, each sum of `terms` terms has at most `safe` nonzero terms. The result is 0 if this is
+    impossible."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

@@ -35,8 +35,9 @@ class TraceCommand(QueryCommand):
     name = "trace"
     page = "docs/sites-alone.md"
     doc_purpose = (
-        "trace a case, or a Python program that uses IREE, with Tracy; show the zones of the trace, or of a file; "
-        "with out=net.json, write a timeline of one call; usage: doit trace CASE [out=net.tracy, or out=net.json] | "
+        "show the zones of a Tracy trace: of a case, of a Python program that uses IREE, or of a file net.tracy; "
+        "with out=net.json, write a timeline of one call of a case; "
+        "usage: doit trace CASE [out=net.tracy, or out=net.json] | "
         "doit trace [out=net.tracy] -- python x.py | doit trace net.tracy"
     )
     groups = ("cases", "run", "top", "format", "out")
