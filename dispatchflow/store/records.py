@@ -207,8 +207,7 @@ class Records(Database):
     def observation(self, measurement: int) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]:
         """Return (failure reason, conditions, ingredients, run name, start in s since 1970) of a measurement.
 
-        `measurement` is its id. Ingredients are what the key is computed from. Conditions are other facts, such as
-        the load."""
+        `measurement` is its id. Ingredients are what the key is computed from."""
         ((reason, conditions, ingredients, run, at),) = self._all(
             "select reason, conditions, ingredients, run, at from measurement where id = ?", measurement
         )
