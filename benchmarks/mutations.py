@@ -182,9 +182,10 @@ def _rounded(array: Any, digits: int) -> Any:
 
 
 def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
-    """Return the size, one of 1, 1/2, 1/4, …, down to which all planted errors are found, or None.
+    """Return the smallest size from which on all planted errors are found, or None.
 
-    Each function in `errors` plants an error of the given size, and returns whether verification finds the error."""
+    Each function in `errors` plants an error of the given size, and returns whether verification finds the error. The
+    sizes are 1, 1/2, 1/4, …."""
     # A few errors, all planted with the same size, find the first candidate for the result.
     first = errors[:_FIRST]
     missed = (at for at in range(_LEVELS) if not all(error(2.0**-at) for error in first))

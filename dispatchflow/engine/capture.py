@@ -129,9 +129,10 @@ def capture_of(record: Record) -> Capture:
 def chosen_sites(
     program: Program, function: str, sites: Sequence[int] | None, case: str
 ) -> tuple[list[Site], list[Missing]]:
-    """Return the requested sites that a call of `function` can capture, and why it cannot capture others.
+    """Return the requested sites whose operands and results can be recorded, and why others cannot.
 
-    `sites` has the requested numbers; None requests all sites. Error messages name `case`.
+    `sites` has the requested numbers; None requests all sites. The program's function `function` is called. Error
+    messages name `case`.
 
     Raises:
         SpecError: a number in `sites` is not the number of a site.

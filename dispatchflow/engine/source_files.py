@@ -55,7 +55,7 @@ def _imported(name: str) -> list[str]:
 
 
 def versions() -> dict[str, str | None]:
-    """Return a dict from package name to version, for the packages that make the inputs of every case."""
+    """Return the versions of the installed packages that influence the bytes of inputs, such as numpy."""
     return {name: _version(name) for name in ("ml_dtypes", "numpy")}
 
 

@@ -250,7 +250,7 @@ def profiled_replay_argv(
 ) -> tuple[str, ...]:
     """Return a command line that replays a recording repeatedly, and writes a profile of all replays.
 
-    `loads` is the number of replays. Each sends the recorded commands to the device."""
+    The recording has the device commands of one load of a program and one call. `loads` is the number of replays."""
     return (tool, *device, recording, f"--benchmark_min_time={loads}x", *_profiling(device, output))
 
 

@@ -19,7 +19,7 @@ class Release:
 
     @property
     def has_cpu_lowering_config(self) -> bool:
-        """Whether `#iree_cpu.lowering_config` can be written without all of its tiling levels.
+        """Whether `#iree_cpu.lowering_config` may leave out some tiling levels.
 
         True since IREE 3.7."""
         # In 3.6 the attribute must give all four tiling levels; before 3.6 it does not exist.

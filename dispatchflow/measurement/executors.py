@@ -93,15 +93,18 @@ class Executors:
         names = module.output_names(call.results)
         given = [_value(operand.shape, operand.element, i, call) for i, operand in enumerate(call.operands)]
         run = command_lines.run_argv(
-            self._runtime("iree-run-module"), "module.vmfb", self._device_flags, given, names, call.function
-        )
+            self._runtime("iree-run-module"), "module.vmfb", self._device_flags, given, names, call.function,
+            call.parameters,
+        )  # fmt: skip
         if (failure := self._run(run, place)) is not None:
             return {"status": "failed", "verdict": "not compared", "reason": f"run failed: {failure}"}
         if call.expected is None:
             return {"status": "checked", "verdict": "not compared"}
         types = list(call.results)
         if not all(map(module.is_sized, types)):
-            sizes = command_lines.run_argv(run[0], "module.vmfb", self._device_flags, given, (), call.function)
+            sizes = command_lines.run_argv(
+                run[0], "module.vmfb", self._device_flags, given, (), call.function, call.parameters
+            )
             if (failure := self._run(sizes, place)) is not None:
                 return {"status": "failed", "verdict": "not compared", "reason": f"run failed: {failure}"}
             said = run_output.result_types((place / "stdout").read_text(encoding="utf-8", errors="replace"))
@@ -160,7 +163,7 @@ class Executors:
         for attempt in range(_ATTEMPTS):
             argv = command_lines.profiled_benchmark_argv(
                 self._runtime("iree-benchmark-module"), "module.vmfb", self._rotated_flags(call), inputs, calls,
-                function=call.function, flush_ms=_FLUSH_MS if attempt else None,
+                function=call.function, flush_ms=_FLUSH_MS if attempt else None, parameters=call.parameters,
             )  # fmt: skip
             if (failure := self._run(argv, place, self._cpus)) is not None:
                 raise ToolError(failure)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from dispatchflow.cases import module
 from dispatchflow.cases.module import ELEMENT_TYPES
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.iree.module_metadata import ModuleMetadata
+from dispatchflow.iree.parameters import FORMATS
 from dispatchflow.iree.rotation import Operand
 from dispatchflow.mlir.types import ElementType
 from dispatchflow.verification import inputs as recipes
@@ -47,7 +49,8 @@ class Invocation:
         vmfb: the path of the compiled module, or its bytes.
         inputs: the operands, each a value or an `Input`.
         expected: a number or an array for each result of the function; None to compare nothing.
-        rtol: the tolerance of floating-point results; None for the default of the element type (docs/python.md)."""
+        rtol: the tolerance of floating-point results; None for the default of the element type (docs/python.md).
+        parameters: files with weights, each `FILE` or `SCOPE=FILE`, such as `model=weights.irpa`."""
 
     name: str
     vmfb: bytes | str | os.PathLike[str]
@@ -55,6 +58,7 @@ class Invocation:
     inputs: Sequence[Any] = ()
     expected: Sequence[Any] | None = field(default=None, kw_only=True)
     rtol: float | None = field(default=None, kw_only=True)
+    parameters: str | Sequence[str] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,8 @@ class Call:
 
     The type has a number for every size, even if the function declares a dynamic size."""
     rtol: str | None
+    parameters: tuple[str, ...] = ()
+    """The values of the tools' option `--parameters`, with absolute paths."""
 
     @property
     def cold(self) -> bool:
@@ -108,10 +114,27 @@ def checked(given: Invocation, vmfb: bytes, metadata: ModuleMetadata) -> Call:
         )
     expected = None if given.expected is None else _expected(list(given.expected), declared.results, given, place)
     rtol = None if given.rtol is None else repr(float(given.rtol))
+    texts = (given.parameters,) if isinstance(given.parameters, str) else given.parameters
     return Call(
         given.name, metadata.name, given.function, vmfb, tuple(operands), tuple(values), declared.results, expected,
-        rtol,
+        rtol, tuple(_weights(written, place) for written in texts),
     )  # fmt: skip
+
+
+def _weights(written: str, place: dict[str, str]) -> str:
+    """Return `written` with an absolute path, because the tools run in another directory.
+
+    Raises:
+        SpecError: the format of the file is not known, or the file does not exist."""
+    first, equals, second = written.partition("=")
+    file = Path(second if equals else first).absolute()
+    facts = {**place, "found": written}
+    if file.suffix not in FORMATS:
+        hint = "Write model=weights.irpa: the scope that the module names, and a file."
+        raise SpecError("the format of these parameters is not known", {**facts, "formats": ", ".join(FORMATS)}, hint)
+    if not file.is_file():
+        raise SpecError("these parameters are not in a file", {**facts, "no file": str(file)})
+    return f"{first}={file}" if equals else str(file)
 
 
 def _expected(

@@ -232,7 +232,7 @@ def _top(operation):
 
 
 def _places(module):
-    """Map each operation in the module's body to where its dispatches are launched.
+    """Map each top-level operation to the function or initializer that launches its dispatches.
 
     `("main", False)` is the function `main`; `("a", True)` is the initializer of the global `a`."""
     tops = list(reading.children(module.operation))

@@ -126,7 +126,7 @@ def _is_users(kind: str) -> bool:
 
 
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
-    """Infer which operations are computed by dispatches with empty sets in `located`.
+    """Infer what a dispatch computes if `located` has no operations for it.
 
     A dispatch between those of operations 3 and 5 may compute operation 4."""
     flow = DefUse(formed.nodes)

@@ -153,7 +153,7 @@ class Thinning(NamedTuple):
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
-    """Choose sets of verification inputs whose sums are the same in any order of summation.
+    """Choose verification inputs for which an operation's sums are the same in any order.
 
     Each `Thinning` in the result says where the inputs of one set have zeros."""
     sets, types = _unclipped(operation), operation.types

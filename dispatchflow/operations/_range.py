@@ -70,7 +70,7 @@ def spans(operation: Operation) -> list[Span]:
 
 
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
-    """Return a different number for each slice of an array with fixed indices on the axes `lines`.
+    """Return a number for each row of a matrix, or for each index of the axes `lines` of an array.
 
     `line_numbers((3, 4), (0,))` returns [[0], [1], [2]]: one number for each row. The result broadcasts to
     `shape`."""

@@ -169,7 +169,7 @@ class Operation(Workload):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The loops of the MLIR op that tunings configure with an attribute, outermost first.
+        """The loops, outermost first, of the MLIR op to which a tuning attaches its configuration.
 
         The tuple is empty if the operation has no such op."""
         return ()

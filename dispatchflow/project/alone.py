@@ -26,8 +26,8 @@ _ENDS = ("later_low_ns", "later_high_ns")
 def times(workspace: Workspace, chain: CaseState, program: Program) -> dict[int, Alone]:
     """Return a dict from a site's number to the time that the site takes when it runs alone.
 
-    The time is from the newest row of the site's extracted module with the case's target, device, threads and
-    toolchain. Sites without such a row are missing.
+    Only rows with the case's target, device, threads and toolchain are used, and of these the newest for each extracted
+    module. Sites without such a row are missing.
 
     Raises:
         DamagedObject: an object was damaged or missing; its records have been dropped.

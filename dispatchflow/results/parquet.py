@@ -280,7 +280,7 @@ def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = C
 def read(folder: Path, of: Table = CASES) -> list[dict[str, Any]]:
     """Return the rows of all Parquet files that dispatchflow wrote in a folder, the oldest row first.
 
-    If only some of the files have a column, the cells of the other rows are None.
+    If a column is in some of the files only, it is None in the rows of the others.
 
     Raises:
         ValueError: a file cannot be read, although its name has the form that dispatchflow uses.

@@ -149,9 +149,9 @@ def _spread(operation: Operation) -> bool:
 
 
 def _middle(values: Array, axis: int, element: ElementType) -> Array:
-    """Return a copy that keeps only half of the binary digits at some indices of `axis`.
+    """Return a copy in which some elements along `axis` are rounded to half of their binary digits.
 
-    For 16 indices, these are 3, 5, ..., 13."""
+    If the axis has 16 elements, these are the elements 3, 5, ..., 13."""
     values = values.copy()
     lines, size = values.swapaxes(0, axis), values.shape[axis]
     places = slice(size // 8 | 1, size - size // 8, 2)

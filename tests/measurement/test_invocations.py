@@ -73,6 +73,19 @@ def test_operands_that_do_not_fit_are_refused(function: str, inputs: tuple[Any, 
     assert __import__("re").search(message, str(error.value).replace("\n", " ")), str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ("model=w.npz", "format of these parameters is not known.*model=w.npz.*irpa, .gguf"),
+        (["model=absent.irpa"], "not in a file.*absent.irpa"),
+    ],
+)
+def test_parameters_that_cannot_be_read_are_refused(parameters: Any, message: str) -> None:
+    with pytest.raises(SpecError) as error:
+        checked(Invocation("net", b"", "later", [BYTES.astype("f4")], parameters=parameters), b"", METADATA)
+    assert __import__("re").search(message, str(error.value).replace("\n", " ")), str(error.value)
+
+
 def test_expected_results_must_have_the_function_s_types() -> None:
     with pytest.raises(SpecError, match="expected results given: 1; main gives 2"):
         call(X, 7, BYTES, expected=[X])

@@ -12,6 +12,7 @@ import pytest
 from support.once import once
 from support.project import NAME, Project
 from support.tools import compiler_folder, toolchain
+from support.weights import write_irpa
 
 import dispatchflow
 from dispatchflow.microbenchmark import Input, Invocation, run
@@ -32,6 +33,14 @@ func.func @boom(%a: tensor<?x4xbf16>, %n: i32) -> (tensor<?x4xbf16>, i32) {
   return %a, %n : tensor<?x4xbf16>, i32
 }
 """
+WEIGHTED = """
+util.global private @w = #flow.parameter.named<"model"::"w"> : tensor<16x16xf32>
+func.func @main(%a: tensor<16x16xf32>) -> tensor<16x16xf32> {
+  %w = util.global.load @w : tensor<16x16xf32>
+  %out = arith.addf %a, %w : tensor<16x16xf32>
+  return %out : tensor<16x16xf32>
+}
+"""
 A = np.arange(-128, 128, dtype=np.float32).reshape(16, 16) % 7
 B = A.T.copy()
 X = np.ones((3, 4), ml_dtypes.bfloat16)
@@ -44,9 +53,11 @@ def vmfb(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(folder: Path) -> None:
         folder.mkdir()
         (folder / "m.mlir").write_text(MODULE)
+        (folder / "weighted.mlir").write_text(WEIGHTED)
         flags = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"]
-        argv = [compiler_folder() / "iree-compile", *flags, "--iree-llvmcpu-target-cpu=host", "m.mlir", "-o", "m.vmfb"]
-        subprocess.run(argv, cwd=folder, check=True)
+        argv = [compiler_folder() / "iree-compile", *flags, "--iree-llvmcpu-target-cpu=host"]
+        for name in ("m", "weighted"):
+            subprocess.run([*argv, f"{name}.mlir", "-o", f"{name}.vmfb"], cwd=folder, check=True)
 
     return once(tmp_path_factory, "microbenchmark", make) / "m.vmfb"
 
@@ -111,6 +122,22 @@ def test_a_crash_or_a_hang_is_a_row_and_the_next_invocation_runs(
 
     assert [row["status"] for row in found] == ["checked", "failed", "checked"]
     assert reason in found[1]["reason"] and found[1]["verdict"] == "not compared"
+
+
+def test_weights_are_read_from_files(vmfb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_irpa(Path("w.irpa"), w=B)
+    given = {"vmfb": vmfb.with_name("weighted.vmfb"), "function": "main", "expected": [A + B]}
+
+    found = rows(
+        Invocation("hot", **given, inputs=[A], parameters="model=w.irpa"),
+        Invocation("cold", **given, inputs=[Input(A, cold=True)], parameters=["model=w.irpa"]),
+        Invocation("absent", **given, inputs=[A]),
+    )
+
+    assert [row["status"] for row in found] == ["measured", "measured", "failed"]
+    assert [row["verdict"] for row in found[:2]] == ["within bound"] * 2 and found[0]["executions"] > 0
+    assert "run failed" in found[2]["reason"]
 
 
 def test_check_only_measures_nothing(vmfb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ def test_the_digits_of_each_place_of_queries_and_keys_count(types: str) -> None:
 def attention(
     operation: Operation, operands: list[Any], exp: Any = np.exp, first: float = -np.inf, most: float = np.inf
 ) -> Any:
-    """Compute attention with the errors that `exp`, `first` and `most` select; by default, with none.
+    """Compute attention, right or with a planted error.
 
     `exp` replaces the exponential. `first` is the initial value of the running maximum of a row's scores. A
     product of a query and a key becomes infinite if its magnitude is above `most`."""

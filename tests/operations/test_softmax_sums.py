@@ -72,7 +72,7 @@ It returns True if the tile does not rescale the sum of the earlier tiles, which
 def online(x: Any, tile: int = 37, skipped: Skipped = lambda index, growth: False, kept: float = 0.0) -> Any:
     """Compute an online softmax of each row of `x`.
 
-    If `skipped` returns True, a tile forgets to rescale the running sum."""
+    At tiles for which `skipped` returns True, the running sum is not rescaled."""
     x = x * np.float32(np.log2(np.e))
     largest, total = np.full((len(x), 1), -3e38, np.float32), np.zeros((len(x), 1), np.float32)
     for index, start in enumerate(range(0, x.shape[1], tile)):

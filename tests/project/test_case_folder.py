@@ -1,4 +1,4 @@
-"""After each run, `build/CASE/` and `doit explain` show the state that this run found.
+"""`build/CASE/` and `doit explain` show the state of a case at its last run.
 
 This holds even if a case returns to an earlier state."""
 

@@ -108,7 +108,7 @@ def _before(tools: Path) -> None:
 def _newer(lib: Path) -> None:
     """Make `lib/python3.10` a link to `lib/python3.9`.
 
-    The newest Python is searched first, so that the same tools are then found through the link."""
+    The search for tools, which begins with the newest Python, then finds them through the link."""
     (lib / "python3.10").symlink_to("python3.9")
 
 

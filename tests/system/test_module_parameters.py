@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.module_operand import X
 from support.project import Project, only
+from support.weights import write_irpa
 
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree
@@ -37,15 +38,6 @@ expected = "y.npy"
 threads = 1
 """
 NAME = "module_linear_main_default@llvm-cpu-1t"
-
-
-def write_irpa(path, **arrays):
-    from iree.runtime import ParameterIndex
-
-    index = ParameterIndex()
-    for key, array in arrays.items():
-        index.add_buffer(key, np.ascontiguousarray(array))
-    index.create_archive_file(str(path))
 
 
 def write_safetensors(path, dtype="F32", **arrays):

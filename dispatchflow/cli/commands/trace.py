@@ -35,10 +35,8 @@ class TraceCommand(QueryCommand):
     name = "trace"
     page = "docs/sites-alone.md"
     doc_purpose = (
-        "show the zones of a Tracy trace: of a case, of a Python program that uses IREE, or of a file net.tracy; "
-        "with out=net.json, write a timeline of one call of a case; "
-        "usage: doit trace CASE [out=net.tracy, or out=net.json] | "
-        "doit trace [out=net.tracy] -- python x.py | doit trace net.tracy"
+        "time the zones (named parts) of a case's program with Tracy, or write a timeline of one call (out=net.json); "
+        "usage: doit trace CASE [out=net.tracy] | doit trace [out=net.tracy] -- python x.py | doit trace net.tracy"
     )
     groups = ("cases", "run", "top", "format", "out")
 
