@@ -64,7 +64,7 @@ def _rms(ordered: Array, counts: Array | int) -> Array:
 def _typical(sizes: Array) -> Array:
     """Return each element's typical magnitude: median of its line * median of its column / median of all.
 
-    For a matrix, lines are its rows (see `_length`). Zeros and very large values do not count."""
+    A matrix's lines are usually rows (`_length`). Zeros and very large values do not count."""
     # Lines and columns (channels) with different scales are each judged by their own scale. Two kinds of elements are
     # left out of the medians: zeros, because masks and clipped results have many zeros, and very large values, such
     # as finfo.min in a mask.

@@ -1,4 +1,4 @@
-"""`build/CASE/` and `doit explain` show the state of a case at its last run.
+"""After a run, `build/CASE/` and `doit explain` show the state it found.
 
 This holds even if a case returns to an earlier state."""
 

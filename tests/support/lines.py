@@ -14,7 +14,7 @@ from dispatchflow.operations._range import powers, spans
 
 
 def unscaled(operation: Operation, operands: Sequence[Any]) -> list[Any]:
-    """Return `operands` without the powers of two by which verification scaled slices, such as rows.
+    """Return operands of recipe `exact` without the powers of two that scaled slices, such as rows.
 
     Floats become float64, integers int64."""
     found = []

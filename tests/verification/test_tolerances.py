@@ -62,9 +62,9 @@ RESULTS |= {name: values * scale for name, (values, scale) in SCALED.items()}
 
 
 def usual_places(name, expected):
-    """Return indices of 100 random elements of `expected` that are not unusually small.
+    """Return indices of 100 random elements of `expected`, large for their row or scale.
 
-    For `softmax`, each chosen element is at least its row's median."""
+    For `softmax`, each element is at least its row's median."""
     _, scale = SCALED.get(name, (expected, 1.0))
     # Zeros and the lowest value, which masked elements have, are left out.
     counted = np.where((expected == 0) | (expected == expected.min()), np.nan, abs(expected / scale))
