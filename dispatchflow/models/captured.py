@@ -97,7 +97,7 @@ class Tensor(msgspec.Struct, frozen=True):
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """A site, or an operand or result of a site, whose bytes were not recorded while the program ran."""
+    """A site, or an operand or result of a site, that a capture does not contain."""
 
     site: int
     value: str | None

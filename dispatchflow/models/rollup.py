@@ -1,8 +1,8 @@
 """Add up the times of a program's sites by source operation, by scope or by executable.
 
 A site is a place of the program that launches a dispatch. A source operation is an operation that the user wrote. A
-scope is a prefix of such operations' names: `blocks.0`. Each site's time is added to one group only. A site that
-computes several operations is in a group of its own, `conv1 + relu1`."""
+scope is a prefix of such operations' names: `blocks.0`. Each site's time is in one part only. By operation,
+sites that compute `conv1` and `relu1` are in the part `conv1 + relu1`."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ several orders; see docs/verification.md, "What sums need"."""
 
 
 def growth(terms: int) -> float:
-    """Return the factor in the allowed rounding error of a sum of `terms` numbers.
+    """Return the factor in the allowed rounding error of a sum of numbers with both signs.
 
     The factor is `terms`, but at most 16. The allowed error is the factor times the unit roundoff times the sum of
-    the numbers' magnitudes."""
+    the magnitudes."""
     # At most `terms`, to first order in u (Higham, Accuracy and Stability of Numerical Algorithms, 3.13).
     # With random signs, at most `_GROWTH`, however many terms there are (docs/verification.md, "What sums need").
     # Sums of terms that all have one sign need `drift` instead.
