@@ -28,9 +28,9 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
         super().run_tasks(task_dispatcher)
 
     def get_next_job(self, completed: Any) -> Any:
-        """Return the next job, a `JobHold` if a running task must end first, or None if no task is left.
+        """Return the next job, a `JobHold` if a running task must end first, or None if no task may start.
 
-        Measurements and the user's tasks start only when no other task runs and no parallel task, such as a compile, is
+        Measurements and the user's tasks start only when no other task runs and no parallel task, like a compile, is
         ready."""
         if completed is not None:
             self._in_flight -= 1

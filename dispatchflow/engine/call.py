@@ -87,10 +87,10 @@ class ModuleCall:
         return parameters.given_instead(reason, parameters.listed(listing))
 
     def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
-        """Return a dict from the index of each result to its type, such as `4x8xf32`.
+        """Return a dict from the index of each tensor result to its type, such as `4x8xf32`.
 
-        The module is called once more, because the runtime prints sizes only if it writes no files. If that call
-        fails, its outcome is returned."""
+        The module is called again, because the runtime prints sizes only if it writes no files. If that fails, the
+        failure is returned."""
         # Files in the format `.npy` have sizes, but no bf16 and no floating-point types of 8 or 4 bits.
         if (failure := self.call(data, "given", (), function)) is not None:
             ok, reason, outputs, facts = failure

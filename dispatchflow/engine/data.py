@@ -73,9 +73,9 @@ class DataResolver:
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
-        """Return the inputs of a program, and its inputs together with its expected results.
+        """Return a program's inputs, and its inputs with expected results if results are compared.
 
-        A part is None if the store does not have it."""
+        A part is None if the store lacks it."""
         if self._known is None:
             return self._found(program)
         key = program if type(program) is Module else program.shape_name

@@ -252,9 +252,9 @@ class _Reader:
             self._skip(12 * self._count())  # events
 
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Read the executions of zones in all threads, and append the time of each in ns to `times`.
+        """Read the zone executions of all threads; append the time in ns of each ended one to `times`.
 
-        Returns the number of executions that have not ended."""
+        Returns the number of executions that did not end."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)

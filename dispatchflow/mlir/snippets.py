@@ -126,10 +126,10 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 
 
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
-    """Return the ops with which a `linalg.generic` adds the product of two inputs to `%so_far`.
+    """Return the `lines` of a `generic` that adds the product of two inputs to `%so_far`.
 
-    `factors` is a dict from each input's block argument to its tensor type. Both inputs are converted to the type
-    `to` before they are multiplied."""
+    `factors` is a dict from each input's block argument to its tensor type. Both inputs are first converted to the
+    type `to`."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [
