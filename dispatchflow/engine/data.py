@@ -75,7 +75,7 @@ class DataResolver:
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
         """Return a program's inputs, and its inputs with expected results if results are compared.
 
-        A part is None if the store lacks it."""
+        A part is None if the store does not have it."""
         if self._known is None:
             return self._found(program)
         key = program if type(program) is Module else program.shape_name
