@@ -17,7 +17,7 @@ from dispatchflow.cases import module
 from dispatchflow.cases.module import ELEMENT_TYPES
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.iree.module_metadata import ModuleMetadata
-from dispatchflow.iree.parameters import FORMATS
+from dispatchflow.iree.parameters import FORMATS, split
 from dispatchflow.iree.rotation import Operand
 from dispatchflow.mlir.types import ElementType
 from dispatchflow.verification import inputs as recipes
@@ -126,15 +126,15 @@ def _weights(written: str, place: dict[str, str]) -> str:
 
     Raises:
         SpecError: the format of the file is not known, or the file does not exist."""
-    first, equals, second = written.partition("=")
-    file = Path(second if equals else first).absolute()
+    scope, name = split(written)
+    file = Path(name).absolute()
     facts = {**place, "found": written}
     if file.suffix not in FORMATS:
         hint = "Write model=weights.irpa: the scope that the module names, and a file."
         raise SpecError("the format of these parameters is not known", {**facts, "formats": ", ".join(FORMATS)}, hint)
     if not file.is_file():
         raise SpecError("these parameters are not in a file", {**facts, "no file": str(file)})
-    return f"{first}={file}" if equals else str(file)
+    return f"{scope}={file}" if scope else str(file)
 
 
 def _expected(

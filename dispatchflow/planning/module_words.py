@@ -177,8 +177,7 @@ def weights(written: str, place: Location, read: Read) -> Parameters:
     Raises:
         SpecError: the format of the file is not known, or the file cannot be read.
     """
-    scope, equals, name = written.partition("=")
-    scope, name = (scope.strip(), name.strip()) if equals else ("", written.strip())
+    scope, name = parameters.split(written)
     ending = PurePath(name).suffix
     if ending not in parameters.FORMATS:
         facts = {"spec": place.at("parameters"), "found": written, "formats": ", ".join(parameters.FORMATS)}

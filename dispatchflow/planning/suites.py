@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from dispatchflow.cases.module import File, Input, Module, Parameters
 from dispatchflow.errors import SpecError, suggestion
-from dispatchflow.iree import flag_file
+from dispatchflow.iree import flag_file, parameters
 from dispatchflow.iree.targets import Target
 from dispatchflow.planning import module_words
 from dispatchflow.planning.location import Location
@@ -129,9 +129,9 @@ def _given(text: str, folder: str, place: Location, read: Read) -> tuple[Given, 
                     )
                 expected += _read(flag, module_words.expected, value, place, read)
             case flag_file.PARAMETERS:
-                scope, equals, name = flag.value.partition("=")
-                path = posixpath.join(folder, name if equals else scope)
-                written = f"{scope}={path}" if equals else path
+                scope, name = parameters.split(flag.value)
+                path = posixpath.join(folder, name)
+                written = f"{scope}={path}" if scope else path
                 weights.append(_read(flag, module_words.weights, written, place, read))
             case flag_file.FUNCTION:
                 function = flag.value
