@@ -87,6 +87,7 @@ def _table(rows: Sequence[dict[str, object]]) -> pa.Table:
             ("executions", pa.int64()),
             ("total_ns", pa.int64()),
             ("median_ns", pa.float64()),
+            ("p5_ns", pa.float64()),
             ("dispatch_ns", pa.float64()),
             ("workgroups", pa.list_(pa.int64())),
             ("calls", pa.int64()),

@@ -41,8 +41,8 @@ def of_operation(module: str) -> tuple[str, ...]:
 def _imported(name: str) -> list[str]:
     """Return the files of operations/ that a file imports or names.
 
-    A private file, such as `_random.py`, counts as imported if its name without `.py` occurs anywhere in the file's
-    text."""
+    A private file, such as `_random.py`, counts as imported if its name without `.py` occurs anywhere in the text of
+    the file `name`."""
     if not name.endswith(".py"):
         return []
     text = _text(name)

@@ -111,10 +111,10 @@ def device_flags(device: str, cpus: Sequence[int]) -> tuple[str, ...]:
 
 
 def poisoned(device: Sequence[str]) -> tuple[str, ...]:
-    """Return device flags for a second call, which on the CPU fills new memory with 0xCD.
+    """Return device flags with which the runtime fills new memory with 0xCD on the CPU.
 
-    If the results of both calls differ, the module may have read uninitialized memory. For other devices, the flags
-    stay the same."""
+    If a call with these flags gives other results than a call without them, the module may have read uninitialized
+    memory. For other devices, the flags stay the same."""
     # Not `local-task`, which would use memory that this allocator does not fill. Vulkan's allocator, for example,
     # cannot be wrapped in the debug allocator (IREE 3.13).
     return ("--device=local-sync", "--device_allocator=debug") if _local(device) else tuple(device)

@@ -11,6 +11,9 @@ from dispatchflow.mlir.attributes import split
 from dispatchflow.mlir.functions import Declaration, spelling
 
 _NAME = re.compile(r"^// @(.*) : version \d+$", re.MULTILINE)
+_EXPORTS = re.compile(r"^Exported Functions:\n(.*?)(?:^\S|\Z)", re.MULTILINE | re.DOTALL)
+_UNDECLARED = re.compile(r"^  \[ *\d+\] (?P<name>.+?)\((?P<inputs>.*)\) -> \((?P<results>.*)\)$", re.MULTILINE)
+_ASYNC = "$async"
 _FUNCTION = re.compile(
     r"^  \[ *\d+\] (?P<name>.+?)\(.*\n +iree\.abi\.declaration: (?P<model>sync|async) func @.*?"
     r"\((?P<inputs>%.*?|)\)(?: -> \((?P<results>.*)\))?$",
@@ -26,7 +29,8 @@ class ModuleMetadata:
     functions: Mapping[str, Declaration]
     """A mapping from the name of each function to the types of its operands and results.
 
-    Functions for which the compiled module has no declaration, such as initializers, are left out."""
+    Some functions have no declaration in the compiled module, such as those that IREE imports from ONNX or PyTorch.
+    The runtime then knows only which operands are tensors; their types are `!hal.buffer_view`."""
     fenced: frozenset[str]
     """The names of asynchronous functions, which also take a fence to wait on and a fence to signal."""
 
@@ -44,7 +48,15 @@ def parse(text: str) -> ModuleMetadata:
         functions[match["name"]] = Declaration(_types(match["inputs"]), _types(match["results"] or ""))
         if match["model"] == "async":
             fenced.add(match["name"])
+    for match in _UNDECLARED.finditer(exports[1] if (exports := _EXPORTS.search(text)) else ""):
+        if (name := match["name"]) not in functions and not name.startswith("__") and not name.endswith(_ASYNC):
+            functions[name] = Declaration(_untyped(match["inputs"]), _untyped(match["results"]))
     return ModuleMetadata(named[1], functions, frozenset(fenced))
+
+
+def _untyped(values: str) -> tuple[str, ...]:
+    """Return the types in a list such as `!vm.ref<?>, i32`, in which a tensor has no type."""
+    return tuple("!hal.buffer_view" if value.startswith("!") else value for value in values.split(", ") if value)
 
 
 def _types(values: str) -> tuple[str, ...]:

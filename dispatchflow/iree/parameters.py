@@ -109,7 +109,7 @@ def twice(entries: Sequence[Entry]) -> Entry | None:
 
 
 def hinted(reason: str) -> str:
-    """Return `reason`, the runtime's message, with a hint added if a weight is missing or too small."""
+    """Add a hint to `reason`, the runtime's message, if a weight is missing or has too few bytes."""
     for pattern, hint in _HINTS:
         if match := re.search(pattern, reason):
             scope = match[1] if match.re.groups else ""

@@ -16,9 +16,7 @@ The file is in the directory where the benchmark tool runs."""
 
 _ALIGNMENT = 64
 _PART_OF_MEMORY = 4
-"""All copies of the cold operands may take at most the machine's memory divided by this number.
-
-A cold operand is one that must not be in a cache."""
+"""All copies of the cold operands may take at most the machine's memory divided by this number."""
 _VIEW = "!hal.buffer_view"
 
 
@@ -49,8 +47,7 @@ class Operand:
 def copies(operands: Sequence[Operand], cache_bytes: int) -> int:
     """Return how many copies of each cold operand are needed: at least 2.
 
-    A cold operand is one that must not be in a cache. The copies of all cold operands together must be at least twice
-    as large as the cache."""
+    The copies of all cold operands together must be at least twice as large as the cache."""
     return max(2, -(-2 * cache_bytes // sum(operand.stride for operand in operands if operand.cold)))
 
 
@@ -58,7 +55,7 @@ def copies(operands: Sequence[Operand], cache_bytes: int) -> int:
 class Rotation:
     """The measured function, and the number of copies of each cold operand.
 
-    A cold operand is one that must not be in a cache. Therefore each call of the function uses another copy."""
+    Each call of the function uses another copy."""
 
     callee: str
     """The name of the module that contains the measured function."""
@@ -67,19 +64,15 @@ class Rotation:
     results: tuple[str, ...]
     """The declared MLIR types of the measured function's results."""
     count: int
-    """The number of copies of each cold operand, which is an operand that must not be in a cache."""
+    """The number of copies of each cold operand."""
 
     @property
     def nbytes(self) -> int:
-        """The size of all copies of all cold operands, in bytes.
-
-        A cold operand is one that must not be in a cache."""
+        """The size of all copies of all cold operands, in bytes."""
         return self.count * sum(operand.stride for operand in self.operands if operand.cold)
 
     def is_too_large(self, memory_bytes: int) -> bool:
-        """Return whether all copies of the cold operands take more than a quarter of the machine's memory.
-
-        A cold operand is one that must not be in a cache."""
+        """Return whether all copies of the cold operands take more than a quarter of the machine's memory."""
         return self.nbytes > memory_bytes // _PART_OF_MEMORY
 
     @property
@@ -124,8 +117,8 @@ ops must define `%step` as 1, and `%count` as the number of copies."""
 def module(found: Rotation) -> str:
     """Return an MLIR module that calls the measured function with cold operands.
 
-    A cold operand is one that must not be in a cache: each call uses the next of `found.count` copies. The module's
-    public function has the name of the measured function."""
+    Each call uses the next of `found.count` copies. The module's public function has the name of the measured
+    function."""
     text = "".join(
         f"    %buffer{i} = hal.buffer_view.buffer<%arg{i} : {_VIEW}> : !hal.buffer\n"
         + next_copy(i, operand, f"%buffer{i}")

@@ -139,13 +139,14 @@ class Executors:
                 means[export].append(total / each.calls)
         shared = {"calls": calls, "call_ns": statistics.median(ns)}
         for export, found in launches.items():
-            times, workgroups = [launch.duration_ns for launch in found], {launch.workgroups for launch in found}
+            times, workgroups = sorted(launch.duration_ns for launch in found), {each.workgroups for each in found}
             yield {
                 **shared,
                 "dispatch": export,
                 "executions": len(times),
                 "total_ns": sum(times),
                 "median_ns": float(statistics.median(times)),
+                "p5_ns": float(times[len(times) // 20]),
                 "dispatch_ns": statistics.median(means[export]),
                 "workgroups": workgroups.pop() if len(workgroups) == 1 else None,
             }

@@ -154,7 +154,7 @@ def deviation(weights: Array, scores: Array) -> Array:
 def balanced(shape: Shape, turned: bool) -> list[Array]:
     """Return inputs in which, for each query, all keys have equal scores.
 
-    All scores of a query are sums of the same terms, each 8 or -8, in another random order for each key. If `turned`
+    A score is a sum of terms that are 8 or -8. The keys have the same terms, in different random orders. If `turned`
     is true, all queries have the opposite signs."""
     # If a kernel does not read one place of a key, only the score of this key rises or falls. If the score rises, the
     # key gets nearly all the weight. Queries alternate in sign, so that a score that falls for one query rises for the

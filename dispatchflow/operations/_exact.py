@@ -134,9 +134,8 @@ class Thinning(NamedTuple):
     parts: int = 1
     """The number of sets of inputs that have zeros along `axes`, at different positions in each set.
 
-    With this number, each element of the factors without zeros (if there are none, of all) contributes to at least
-    one result; with a relu or gelu, to `FEW` results, or to all that use the element. `part` is this set's index,
-    from 0. The last sets are left out if the operation would have more than `_SETS`."""
+    The number is large enough that in some set, each element that is not 0 contributes to a result. `part` is this
+    set's index, from 0. The last sets are left out if the operation would have more than `_SETS`."""
     balanced: bool = False
     """Whether the terms of a sum are 1 and -1 and add up to 3 or 4, so that the result shows a lost term.
 

@@ -122,9 +122,9 @@ def _none_chosen(case: Case, numbers: Sequence[int]) -> SpecError:
 
 
 def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]]) -> Captured:
-    """Return captured operands and results, usually of the first site of each item in `sharing`.
+    """Return the captured operands and results of one site of each group of sites in `sharing`.
 
-    The sites of an item launch equal dispatches."""
+    The sites of a group launch equal dispatches."""
     # The sites of an item share a module. With `execution=`, a first site may have too few executions.
     if workspace.values.get("execution") is None:
         captured = captured_of(workspace, case, [sites[0].number for sites in sharing])

@@ -227,7 +227,7 @@ class Workspace:
 
     @cached_property
     def known(self) -> KnownFailures:
-        """The expected failures of IREE: the user's, then dispatchflow's own; none with known_failures=off.
+        """The known failures of IREE, listed by the user and by dispatchflow; none with known_failures=off.
 
         Raises:
             SpecError: an entry is wrong.

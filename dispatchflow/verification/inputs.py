@@ -206,9 +206,9 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 
 
 def _all_codes(operation: Operation) -> int:
-    """Return how many exponents a line may have in inputs that test the decoding of 8-bit floats.
+    """Return how many different exponents the 8-bit floats of a line, such as a row of A in A·B, may have.
 
-    It is 0 without such inputs."""
+    It is 0 if the operation has no inputs that test the decoding of such floats."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     # 8-bit floats then have only some of their significands (see `full`).

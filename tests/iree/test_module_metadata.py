@@ -24,7 +24,12 @@ Exported Functions:
         iree.abi.declaration: sync func @nothing() -> ()
   [  2] later$async(!vm.ref<?>, !vm.ref<?>, !vm.ref<?>) -> (!vm.ref<?>)
         iree.abi.declaration: async func @later(%input0: !hal.buffer_view) -> (%output0: tensor<4xi8>)
+  [  3] imported$async(!vm.ref<?>, !vm.ref<?>, !vm.ref<?>) -> (!vm.ref<?>)
+  [  4] imported(!vm.ref<?>, i64) -> (!vm.ref<?>)
   [ 10] __init() -> ()
+
+Module State:
+  0 bytes, 4 refs, ~64 bytes total
 """
 
 
@@ -36,6 +41,7 @@ def test_functions_have_their_types() -> None:
         "main": Declaration(("?x4xbf16", "i32"), ("tensor<f32>", "i32")),
         "nothing": Declaration((), ()),
         "later$async": Declaration(("!hal.buffer_view",), ("4xi8",)),
+        "imported": Declaration(("!hal.buffer_view", "i64"), ("!hal.buffer_view",)),
     }
     assert found.fenced == {"later$async"}
 

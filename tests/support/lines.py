@@ -14,7 +14,7 @@ from dispatchflow.operations._range import powers, spans
 
 
 def unscaled(operation: Operation, operands: Sequence[Any]) -> list[Any]:
-    """Return operands of recipe `exact` without the powers of two that scaled slices, such as rows.
+    """Divide each line, such as a row, of operands of the recipe `exact` by its power of two.
 
     Floats become float64, integers int64."""
     found = []

@@ -41,6 +41,6 @@ def is_reported(operation: Operation, kernel: Kernel) -> bool:
 def in_wrapping_pairs(products: Any) -> Any:
     """Sum over the last axis: add neighbors in pairs in i16, and then add up these pair sums.
 
-    A pair sum that i16 cannot hold wraps."""
+    A pair sum outside the range of i16 wraps."""
     pairs = np.add.reduceat(products, np.arange(0, products.shape[-1], 2), axis=-1)
     return pairs.astype(np.int16).astype(np.int64).sum(axis=-1)

@@ -1,4 +1,4 @@
-"""The commands list, plan, explain, report and best show what they should, and run no stage."""
+"""`doit list`, `plan`, `explain`, `report` and `best` show what they should, and run no stage."""
 
 from __future__ import annotations
 

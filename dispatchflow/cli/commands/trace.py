@@ -35,8 +35,9 @@ class TraceCommand(QueryCommand):
     name = "trace"
     page = "docs/sites-alone.md"
     doc_purpose = (
-        "time the zones (named parts) of a case's program with Tracy, or write a timeline of one call (out=net.json); "
-        "usage: doit trace CASE [out=net.tracy] | doit trace [out=net.tracy] -- python x.py | doit trace net.tracy"
+        "time the zones (named parts) of a case with Tracy: doit trace CASE [out=net.tracy]; of a Python program: "
+        "doit trace [out=net.tracy] -- python x.py; show those of an earlier trace: doit trace net.tracy; write a "
+        "timeline of one call: doit trace CASE out=net.json"
     )
     groups = ("cases", "run", "top", "format", "out")
 

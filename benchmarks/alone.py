@@ -1,0 +1,122 @@
+r"""Compare the times of dispatches alone, with hot and with cold operands, with those in a program.
+
+    doit file=net.onnx threads=1 profile
+    doit file=net.onnx threads=1 extract out=alone && sh alone/repro.sh compile
+    python -m benchmarks.alone alone --program build/CASE/module.vmfb --function net \
+        --input 1x3x224x224xf32=@build/CASE/given_0.bin
+
+The modules run on one thread, in several rounds; the program runs again after every few modules. A time is the
+5th percentile of the executions in a run, and of all runs the smallest: other work on the machine hardly changes it."""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from dispatchflow.cases.module import ELEMENT_TYPES
+from dispatchflow.microbenchmark import Input, Invocation, run
+from dispatchflow.reports.table import markdown
+from dispatchflow.verification.inputs import dtype_of
+
+_LEAST_NS = 5_000
+_CLOSE = 1.05
+_PART = 6
+_PROGRAM = ("program", "program again")
+
+Times = Mapping[str, Mapping[str, float]]
+"""A dict from the name of a dispatch to a dict from the kind of run, such as `hot`, to a time in ns."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bundle", type=Path, help="the folder that `doit extract` wrote, with compiled modules")
+    parser.add_argument("--program", type=Path, required=True, help="the compiled module of the whole program")
+    parser.add_argument("--function", required=True, help="the program's function to call")
+    parser.add_argument("--input", action="append", default=[], help="an operand of this function; may be repeated")
+    parser.add_argument("--rounds", type=int, default=4)
+    options = parser.parse_args()
+    given = [operand(text, Path()) for text in options.input]
+    program = [Invocation(name, options.program, options.function, given) for name in _PROGRAM]
+    print(report(measured(program, list(alone(options.bundle)), options.rounds)))
+
+
+def alone(bundle: Path) -> Iterator[Invocation]:
+    """Yield two invocations of each compiled module of a bundle: with hot and with cold operands."""
+    for sweep in tomllib.loads((bundle / "sites.toml").read_text())["sweep"]:
+        vmfb = (bundle / sweep["file"]).with_suffix(".vmfb")
+        values = [operand(text, bundle) for text in sweep.get("inputs", ())]
+        if vmfb.exists() and values:
+            for kind in ("hot", "cold"):
+                inputs = [Input(value, cold=kind == "cold" and isinstance(value, np.ndarray)) for value in values]
+                yield Invocation(f"{vmfb.stem} {kind}", vmfb, "main", inputs)
+
+
+def operand(text: str, folder: Path) -> Any:
+    """Return the value of an operand such as `4x8xf32=@in0.bin` or `5`; files are relative to `folder`."""
+    spelled, _, file = text.partition("=@")
+    if not file:
+        return int(spelled)
+    *sizes, element = spelled.split("x")
+    return np.fromfile(folder / file, dtype_of(ELEMENT_TYPES[element])).reshape([int(size) for size in sizes])
+
+
+def measured(program: Sequence[Invocation], sites: Sequence[Invocation], rounds: int) -> Times:
+    """Measure the sites in parts of a few, and before each part the program, under its two names in turn."""
+    found: dict[str, dict[str, float]] = {}
+    turns = cycle(program)
+    for at in [*range(0, len(sites), _PART)] * rounds:
+        for row in run([next(turns), *sites[at : at + _PART]]).to_pylist():
+            if row["p5_ns"] is None:
+                continue
+            name = row["invocation"]
+            kind = name if name in _PROGRAM else name.rpartition(" ")[2]
+            times = found.setdefault(row["dispatch"], {})
+            times[kind] = min(times.get(kind, row["p5_ns"]), row["p5_ns"])
+    return found
+
+
+def report(found: Times) -> str:
+    """Return a table of the dispatches that take 5 µs or more, and a line for each kind of run."""
+    ways: dict[str, Callable[[Mapping[str, float]], float]] = {
+        "program again": lambda times: times["program again"],
+        "hot": lambda times: times["hot"],
+        "cold": lambda times: times["cold"],
+        "the nearer of hot and cold": lambda times: min(times["hot"], times["cold"], key=lambda ns: _apart(ns, times)),
+        "the nearest time between hot and cold": lambda times: sorted((times["hot"], times["program"], times["cold"]))[
+            1
+        ],
+    }
+    kept = {
+        name: times
+        for name, times in found.items()
+        if {*_PROGRAM, "hot", "cold"} <= times.keys() and times["program"] >= _LEAST_NS
+    }
+    rows = [
+        {"dispatch": name, "program": f"{times['program'] / 1e3:.1f} µs"}
+        | {kind: f"{times[kind] / times['program']:.3f}" for kind in ("program again", "hot", "cold")}
+        for name, times in kept.items()
+    ]
+    lines = []
+    for what, way in ways.items():
+        apart = [_apart(way(times), times) for times in kept.values()]
+        if apart:
+            close = sum(value <= _CLOSE for value in apart)
+            lines.append(
+                f"{what}: {median(apart) - 1:.1%} from the program (median), within 5 %: {close} of {len(apart)}"
+            )
+    return "\n".join([markdown(("dispatch", "program", "program again", "hot", "cold"), rows), "", *lines])
+
+
+def _apart(ns: float, times: Mapping[str, float]) -> float:
+    return max(ns / times["program"], times["program"] / ns)
+
+
+if __name__ == "__main__":
+    main()
