@@ -130,7 +130,9 @@ class StageTasks:
         ceilings.copy_to_store(target, device)
         if wanted := kinds if anew else ceilings.missing(target, device, kinds):
             how = f"with calibration kernels, on {device.uri} with {units.count(device.threads, 'thread')}"
-            self.progress.say(f"measuring this machine's highest compute and memory rates {how}, for the column peak")
+            self.progress.say(
+                f"measuring this machine's highest compute and memory rates {how} (for the column 'peak')"
+            )
             ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:

@@ -101,7 +101,7 @@ class ActionExecutor:
         Args:
             text: the module as MLIR text.
             demanded: the configuration that the compiler must choose, as text; None if it may choose any.
-            missed: returns an error message if the chosen configurations are not the requested ones.
+            missed: checks the chosen configurations, and returns an error message or None.
             files: files to which the flags refer.
             objects: files to which the text refers: a mapping from name to digest.
             explain: takes the compiler's log and its error message, and returns the message to record.

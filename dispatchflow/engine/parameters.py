@@ -1,4 +1,4 @@
-"""Check the files with a module's weights, and store the files.
+"""Check and store the files that contain a module's weights.
 
 The size and the element type of each weight must be the same in its file and in the module."""
 

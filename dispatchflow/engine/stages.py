@@ -199,7 +199,7 @@ class StageExecutor(ActionExecutor):
     def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
         """Make a case's code, and return its digest and a dict from file name to digest; None if that fails.
 
-        The files are `module.vmfb`, or those that a library, such as numpy, runs to compute the case."""
+        The files are `module.vmfb`, or the program that calls a library, such as numpy."""
         if (program := case.library_program) is not None:
             emitted = self.emit(case)
             return (self.resolver.call_code(case), program.files(emitted.outputs)) if emitted.ok else None

@@ -96,7 +96,7 @@ def parse(text: str) -> PrintedCpu | None:
 def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCpu | None:
     """Return the CPU to compile for on this machine; None if no CPU fits.
 
-    If a virtual machine hides important features of `host`, the name is generic, such as `x86-64-v3`.
+    If a virtual machine hides important features of `host`, the returned CPU is generic, such as `x86-64-v3`.
     `implied(name)` returns the features that a CPU's name implies."""
     # A flag such as `-avx512f` would not remove a feature that the name implies. IREE uses the feature anyway: 3.13
     # chooses tiles of 512 bits, and then the compile fails or the code dies by SIGILL.

@@ -1,4 +1,4 @@
-"""Call a library such as numpy once, or time its calls, as a script that does not import dispatchflow.
+"""This script calls a library such as numpy once, or times its calls; it does not import dispatchflow.
 
 For a single call, the script writes the results to files, and prints the types of a model's results as JSON. For
 timed calls, it prints the mean time in the JSON format of IREE's benchmark tool."""

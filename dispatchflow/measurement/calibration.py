@@ -115,8 +115,7 @@ def compute_kind(signature: Signature | None, processor: Processor) -> str | Non
 def traffic_kind(working_set_bytes: int, cache_bytes: int | None) -> str:
     """Return the level of memory whose speed limits the data traffic of a call: `memory` or `cache`.
 
-    The result is `memory` if the working set is larger than twice the last-level cache, and `cache` if the size of
-    the cache is unknown."""
+    The result is `memory` if the working set is larger than twice the last-level cache, otherwise `cache`."""
     return "memory" if cache_bytes is not None and working_set_bytes > 2 * cache_bytes else "cache"
 
 

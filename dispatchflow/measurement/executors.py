@@ -186,7 +186,7 @@ class Executors:
         return repetitions[-1], [each for each in profile.launches if each.submission >= first]
 
     def _rotate(self, call: Call, place: Path) -> list[int]:
-        """Write copies of the operands that a call must read from memory, not from a cache.
+        """Write many copies of each cold operand, so that each call can read another copy.
 
         Returns the number of bytes written for each operand.
 

@@ -89,8 +89,8 @@ class Located(msgspec.Struct, frozen=True):
     other: str | None = None
     """The name of another target that can serve as the reference; None if none is needed or none is found.
 
-    Another target is needed if a site does not compile for the present reference. The first such site compiles for
-    the target found, and this machine has a device of the target."""
+    Another target is needed if some sites do not compile for the present reference. This machine has a device of the
+    target found, and the first of those sites compiles for it."""
 
     @property
     def wrong(self) -> tuple[SiteCheck, ...]:

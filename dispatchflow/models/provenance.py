@@ -114,7 +114,7 @@ def _origins(graph: DefUse, dispatch: Dispatch, computing: bool) -> set[int]:
 
 
 def _users(graph: DefUse, tags: Iterable[int]) -> set[int]:
-    """Return the set of `tags`, without numbers of constants, functions and loops.
+    """Return the numbers in `tags` that stand for operations, but not for constants, functions or loops.
 
     If operation 7 is inside linalg operation 5, the number 7 becomes 5."""
     owners = {graph.owner[tag] for tag in tags}

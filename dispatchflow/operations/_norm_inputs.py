@@ -109,7 +109,7 @@ def _late(raw: Array) -> Array:
 
 
 def _end(n: int) -> int:
-    """Return how many elements at the end of a row may be far from the row's mean.
+    """Return the number of the last elements of a row among which outliers are allowed.
 
     For n = 8192 elements, the number is 32."""
     # A correct kernel that updates a sum of squares at each column adds up many rounding errors after an

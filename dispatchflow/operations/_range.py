@@ -47,7 +47,7 @@ def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
 
 
 def spans(operation: Operation) -> list[Span]:
-    """Return the smallest and largest exponent of the powers of two by which `exact` scales each operand.
+    """Return the exponents of the smallest and largest power of two that scale each operand.
 
     The recipe `exact` multiplies each line of an operand, such as a row of A in A·B, by a power of two. For an
     operand that is not scaled, both exponents are 0."""

@@ -62,7 +62,7 @@ def classes() -> dict[str, ShapeClass]:
 
 
 def classes_of(operation: str) -> dict[str, tuple[Shape, ...]]:
-    """Return a dict from the name of each class that has shapes for `operation` to these shapes."""
+    """Return the shapes of each class for `operation`, as a dict whose keys are the names of the classes."""
     return {name: known.shapes[operation] for name, known in classes().items() if operation in known.shapes}
 
 

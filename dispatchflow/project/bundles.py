@@ -1,4 +1,4 @@
-"""Write a bundle: a folder with modules and operands of a case's sites, a spec and a script.
+"""Write a bundle: a folder with a spec, a script, and the modules and operands of a case's sites.
 
 A site is a place of a program that launches a dispatch. Each module has the dispatch of a site."""
 
@@ -122,15 +122,15 @@ def _none_chosen(case: Case, numbers: Sequence[int]) -> SpecError:
 
 
 def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]]) -> Captured:
-    """Return the captured operands and results of one site of each group of sites in `sharing`.
+    """Return captured operands and results, of one site of each group in `sharing`.
 
-    The sites of a group launch equal dispatches."""
-    # The sites of an item share a module. With `execution=`, a first site may have too few executions.
+    The sites of a group launch equal dispatches, and therefore one site is enough."""
+    # The sites of a group share a module. With `execution=`, a first site may have too few executions.
     if workspace.values.get("execution") is None:
         captured = captured_of(workspace, case, [sites[0].number for sites in sharing])
         if not any(len(sites) > 1 and sites[0].number in captured.missing for sites in sharing):
             return captured
-    # Another site of an item can replace a first site that was not captured.
+    # Another site of a group can replace a first site that was not captured.
     return captured_of(workspace, case, [site.number for sites in sharing for site in sites])
 
 

@@ -42,8 +42,7 @@ class Sensitivity:
     unusual: float = 0.0
     """log(case's time) in the last run, minus the prediction: positive if the run was slower.
 
-    The prediction comes from the time of the anchors, which are kernels that never change. The value is 0 if
-    `Felt.by` gets no `now`."""
+    The prediction comes from the time of the anchors, which are kernels that never change."""
 
     @property
     def _weight(self) -> float:

@@ -114,8 +114,7 @@ def _has_unit(operation: Operation) -> bool:
 def _channels(operation: Operation) -> str | None:
     """Return the name of the loop dimension for the result's channels.
 
-    Returns None if the loops differ from the loops of a convolution with one group, a depthwise convolution or a
-    pooling."""
+    Returns None if the operation is not a convolution with one group, a depthwise convolution or a pooling."""
     parallel = {loop.dim for loop in operation.loops if not loop.summed}
     summed = {loop.dim for loop in operation.loops if loop.summed}
     left = parallel - {"n", "oh", "ow"}

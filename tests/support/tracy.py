@@ -27,8 +27,7 @@ def text(value: str) -> bytes:
 def reference(number: int | None, kind: int = 3) -> bytes:
     """Encode a reference to a string in a trace file.
 
-    `number` is the string's index if `kind` is 3, and the string's key if `kind` is 2. None means that there is no
-    string."""
+    `number` identifies the string. None means that there is no string."""
     return u64(number or 0) + bytes([0 if number is None else kind])
 
 

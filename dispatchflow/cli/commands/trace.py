@@ -35,9 +35,8 @@ class TraceCommand(QueryCommand):
     name = "trace"
     page = "docs/sites-alone.md"
     doc_purpose = (
-        "time the zones (named parts) of a case with Tracy: doit trace CASE [out=net.tracy]; of a Python program: "
-        "doit trace [out=net.tracy] -- python x.py; show those of an earlier trace: doit trace net.tracy; write a "
-        "timeline of one call: doit trace CASE out=net.json"
+        "time the zones (named parts) of a case, or of any program that uses IREE, with Tracy; "
+        "usage: doit trace CASE [out=net.tracy] | doit trace [out=net.tracy] -- python x.py"
     )
     groups = ("cases", "run", "top", "format", "out")
 
