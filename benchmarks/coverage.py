@@ -8,7 +8,7 @@ half-width of all intervals, right or wrong. docs/measurement.md shows such a ta
   sessions (runs).
 - ±: an interval is right if it contains the median of the next session
 - anchored: like ±, but medians are corrected by the times of anchors, which are kernels that never change
-- first ±, first anchored: the same for a machine's first session, which ± and anchored leave out"""
+- first ±, first anchored: the same for a machine's first session, which the other two columns leave out"""
 
 from __future__ import annotations
 

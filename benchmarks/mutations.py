@@ -247,7 +247,7 @@ def _percent(planted: Sequence[Planted]) -> str:
 def _digits(subject: Subject, index: int, starts: Sequence[int]) -> str:
     """Return a text such as `24→22`.
 
-    Here, rounding operand `index` from 24 binary digits to 22 is always detected. Rounding to 23 is sometimes missed."""
+    It means that rounding operand `index` from 24 binary digits to 22 is always detected, and to 23 sometimes missed."""
     element = subject.operation.operands()[index].type.element
     if not element.is_float:
         return "–"

@@ -1,7 +1,7 @@
 """Measure how large the rounding errors of correct sums become: `python -m benchmarks.rounding`.
 
-The command prints a table. Each row is about an element type and an order of summation. Each column is about a
-number of terms. A cell has the largest `|error| / (u * sum(|terms|))` of about `--results` sums. For a type with d
+The command prints a table. Each row is for an element type and an order of summation, each column for a number of
+terms. A cell has the largest `|error| / (u * sum(|terms|))` of many sums; `--results` sets how many. For a type with d
 binary digits, u is 2**-d. Columns with many terms use fewer sums.
 
 Verification must tolerate these errors (docs/verification.md, "What sums need")."""

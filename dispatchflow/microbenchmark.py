@@ -55,7 +55,7 @@ def run(
         invocation that was not measured or launches no dispatch has one row without a dispatch.
 
     Raises:
-        SpecError: an argument is wrong, or an invocation does not fit its module. No function has been called.
+        SpecError: an argument is wrong, or an invocation does not fit its module. It is raised before any call.
         ToolchainError: this Python environment has no IREE."""
     known = device.partition("://")[0]
     if known not in _DEVICES:

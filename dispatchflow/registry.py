@@ -33,7 +33,7 @@ def members(package: str, base: Callable[..., T], word: str | None = None, suffi
     Args:
         package: the name of the package.
         base: the base class.
-        word: the name of a class attribute whose value must be the name of the file, such as `matmul`.
+        word: the name of a class attribute. Its value must be the name of the file without `.py`.
         suffix: the end of each class's name. With `Command`, the file `list.py` must define `ListCommand`.
 
     Raises:

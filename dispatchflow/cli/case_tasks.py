@@ -55,7 +55,7 @@ def tasks_of(
 ) -> list[Task]:
     """Return a task for each of the wanted stages of one case, in the order of the stages.
 
-    `twins` maps (stage, key) to the name of the first task with that key, on which later ones depend. This
+    Tasks with the same key depend on the first of them. `twins` maps (stage, key) to the name of this first task. This
     function adds its tasks to `twins`."""
     case, tasks = chain.case, list[Task]()
     for stage in wanted:

@@ -55,7 +55,7 @@ def parse(text: str) -> ModuleMetadata:
 
 
 def _untyped(values: str) -> tuple[str, ...]:
-    """Return the types in a list such as `!vm.ref<?>, i32`, in which a tensor has no type."""
+    """Return the types in a list such as `!vm.ref<?>, i32`; each reference becomes a buffer view."""
     return tuple("!hal.buffer_view" if value.startswith("!") else value for value in values.split(", ") if value)
 
 

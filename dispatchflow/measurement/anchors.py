@@ -244,7 +244,7 @@ class Moment:
         return max(self.case_sd, abs(self.case_unusual))
 
     def _between(self, *parts: tuple[float, float]) -> float:
-        """Return the half-width of the 95 % interval for log(case's time in this run / in another run).
+        """Return the half-width of the 95 % interval for log(time in this run / time in another run).
 
         Each of `parts` is (variance, degrees of freedom) for one cause of a difference. The total degrees of freedom
         follow the formula of Welch and Satterthwaite."""

@@ -232,7 +232,7 @@ def _top(operation):
 
 
 def _places(module):
-    """Map each top-level operation to the function or initializer that launches its dispatches.
+    """Map each function and other top-level operation to what launches the dispatches in it.
 
     `("main", False)` is the function `main`; `("a", True)` is the initializer of the global `a`."""
     tops = list(reading.children(module.operation))

@@ -34,7 +34,7 @@ class Node(msgspec.Struct, frozen=True):
 class Source(msgspec.Struct, frozen=True):
     """The operations of the module that is given to the compiler.
 
-    The operation that `nodes[N]` describes has the location `df.op.N`. The module itself, `nodes[0]`, has another."""
+    The operation that `nodes[N]` describes has the location `df.op.N`, except the module itself, `nodes[0]`."""
 
     nodes: tuple[Node, ...]
     unlabelled: str | None = None

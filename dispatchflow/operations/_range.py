@@ -91,7 +91,7 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
     """Return an array of powers of two, with one power for each row if `lines` is (0,).
 
-    For a tensor of the shape [m, n] and the axes (0,), the result has the shape [m, 1]."""
+    For a tensor of the shape [m, n] and `lines` (0,), the result has the shape [m, 1]."""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
     # The type represents `count` powers of two from each of these powers on, unless it has fewer.
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
@@ -232,7 +232,7 @@ def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Arr
 def scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
     """Return the scales of A or B in an MX matrix product A·B: powers of two, in an array of `shape`.
 
-    `shape` is [m, k / 32] or [n, k / 32]. `scaled` is always the type of A."""
+    `shape` is [m, k / 32] or [n, k / 32]. `scaled` is the type of A, for the scales of B too."""
     # Where the scales of A are larger, those of B are smaller. All terms of a result have the same product of two
     # scales, from 2**-72 to 2**72, so that their sum is exact. A block's sum times one scale is in f32's range, too.
     least, most = exponents(scaled.element, subnormal=True)

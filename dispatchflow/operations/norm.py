@@ -209,9 +209,9 @@ class Norm(Operation):
         return self._error(operands, self.sizes[1], 0.0)
 
     def _error(self, operands: Sequence[Array], terms: int, rest: Array | float) -> Array:
-        """Return the error bound for rows with `terms` large elements; the other elements are negligible.
+        """Return the error bound for rows with `terms` large elements; the other elements are tiny.
 
-        `rest` is a bound on the relative error that these other elements cause in (variance + ε)."""
+        `rest` is a bound on the relative error that the tiny elements cause in (variance + ε)."""
         import numpy as np
 
         from dispatchflow.operations._numeric import ULPS

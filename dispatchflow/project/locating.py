@@ -36,7 +36,7 @@ _LATE = "it has no module, because the compiler added its dispatch after all oth
 def reference_of(case: Case, given: Target | None) -> Target:
     """Return the target that computes the expected results of a case's sites: `given`, or a default.
 
-    The default is llvm-cpu; if the case itself is compiled for llvm-cpu, it is vmvx.
+    The default is llvm-cpu, or vmvx if the case itself is compiled for llvm-cpu.
 
     Raises:
         SpecError: `given` is the case's own target.

@@ -119,7 +119,7 @@ def old_entries(text: str, path: PurePath) -> list[KnownFailure]:
 
 
 def pattern(reason: str) -> str:
-    """Return a regular expression that matches `reason` with any SSA values, types and numbers.
+    """Return a regular expression for `reason`, in which any SSA values, types and numbers match.
 
     If the text before the first SSA value or type is long enough to identify the error, the expression covers only
     this text."""

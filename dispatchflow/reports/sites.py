@@ -116,7 +116,7 @@ def _times(site: Site, time: SiteTime, ceilings: Ceilings) -> dict[str, Any]:
 
 
 def table(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table with one line for each row in `found`, the rows that the function `rows` returned."""
+    """Return a table with one line for each row; the function `rows` returned `found`."""
     if not found:
         return "no sites: this program launches no dispatch"
     if all(row["alone_ns"] is None for row in found):

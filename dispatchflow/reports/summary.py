@@ -258,8 +258,8 @@ def summary(
 def _by_reason(what: str, reasons: Mapping[str, str], rest_by: str = ALL) -> Iterator[str]:
     """Yield one line for each of the most frequent reasons, and a last line that counts the others.
 
-    `reasons` is a dict from a case to its reason. Each line begins with `what`. The last line, if there are others,
-    ends with `rest_by`: how to list all reasons."""
+    `reasons` is a dict from a case to its reason. Each line begins with `what`. The last line ends with `rest_by`,
+    which says how to list all reasons."""
     first: dict[str, tuple[str, str]] = {}
     for name, reason in reasons.items():
         first.setdefault(_kind(reason), (name, reason))

@@ -258,9 +258,9 @@ def table(part: Path, *of: Table) -> pa.Table | None:
 
 
 def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> str | None:
-    """Describe the first difference between `found`, the rows of a Parquet file, and the recorded `rows`.
+    """Describe the first difference between a Parquet file's rows (`found`) and the recorded `rows`.
 
-    Returns None if there is no difference. The file need not have a column in which all `rows` are empty."""
+    Returns None if there is no difference. A column may be missing from the file if it is empty in all `rows`."""
     wanted, names = in_arrow(drop_mistyped_cells(rows, of)[0], of).to_pylist(), set(found.column_names)
     if unknown := sorted(names - set(of.columns)):
         return f"it has an unknown column {unknown[0]!r}"

@@ -1,6 +1,6 @@
 """The file of an operation or tuning imports no dispatchflow code outside its own folder.
 
-In this folder, it imports only `api.py` and files named `_*.py`. Therefore operations and tunings can be added
+In its own folder, it imports only `api.py` and files named `_*.py`. Therefore operations and tunings can be added
 without changing other files. Mistakes in a new file are reported."""
 
 import ast

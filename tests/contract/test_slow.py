@@ -1,4 +1,4 @@
-"""Each test that slow.toml lists exists; a wrong name would mark no test as slow."""
+"""Every name in slow.toml is the name of a test; a wrong name would mark no test as slow."""
 
 import subprocess
 import sys

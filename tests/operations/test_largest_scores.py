@@ -22,8 +22,8 @@ SETTINGS = [
 def attention(operation: Operation, operands: Any, seen: Any, low: Any = None) -> Any:
     """Compute attention, but look for the largest score of a row only at the keys `seen`.
 
-    If `low` is given, it replaces the exponential of each finite score that is more than 10,000 below this largest
-    one. The exponentials are computed in f32."""
+    If `low` is given, it replaces the exponential of each finite score that is more than 10,000 below the largest
+    score at these keys. The exponentials are computed in f32."""
     q, k, v, *mask = operands
     scores = operation._scale * (q @ k.swapaxes(1, 2)) + (mask[0] if mask else 0)  # type: ignore[attr-defined]
     m, k2 = scores.shape[1:]

@@ -1,4 +1,4 @@
-"""ONNX files in a sweep of modules are planned without a toolchain and without the package `onnx`."""
+"""Cases of ONNX files are planned without a toolchain and without the package `onnx`."""
 
 import sys
 

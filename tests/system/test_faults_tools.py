@@ -1,4 +1,4 @@
-"""Tools that crash, hang, use too much memory or print nonsense fail their case and no other."""
+"""If a tool crashes, hangs, uses too much memory or prints nonsense, only its case fails."""
 
 from __future__ import annotations
 
