@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import argparse
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from statistics import median
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dispatchflow.cases.module import ELEMENT_TYPES
+from dispatchflow.cases.module import shape_of
 from dispatchflow.microbenchmark import Input, Invocation, run
 from dispatchflow.reports.table import markdown
 from dispatchflow.verification.inputs import dtype_of
@@ -29,6 +30,9 @@ _LEAST_NS = 5_000
 _CLOSE = 1.05
 _PART = 6
 _PROGRAM = ("program", "program again")
+_ALONE = ("hot", "cold")
+_KINDS = ("program again", *_ALONE)
+_CHOSEN = ("the nearer of hot and cold", "the nearest time between hot and cold")
 
 Times = Mapping[str, Mapping[str, float]]
 """A dict from the name of a dispatch to a dict from the kind of run, such as `hot`, to a time in ns."""
@@ -53,7 +57,7 @@ def alone(bundle: Path) -> Iterator[Invocation]:
         vmfb = (bundle / sweep["file"]).with_suffix(".vmfb")
         values = [operand(text, bundle) for text in sweep.get("inputs", ())]
         if vmfb.exists() and values:
-            for kind in ("hot", "cold"):
+            for kind in _ALONE:
                 inputs = [Input(value, cold=kind == "cold" and isinstance(value, np.ndarray)) for value in values]
                 yield Invocation(f"{vmfb.stem} {kind}", vmfb, "main", inputs)
 
@@ -62,9 +66,11 @@ def operand(text: str, folder: Path) -> Any:
     """Return the value of an operand such as `4x8xf32=@in0.bin` or `5`; files are relative to `folder`."""
     spelled, _, file = text.partition("=@")
     if not file:
-        return int(spelled)
-    *sizes, element = spelled.split("x")
-    return np.fromfile(folder / file, dtype_of(ELEMENT_TYPES[element])).reshape([int(size) for size in sizes])
+        return float(spelled) if "." in spelled else int(spelled)
+    shape = shape_of(spelled)
+    assert shape is not None, f"{spelled} is no tensor of a known element type"
+    sizes, element = shape
+    return np.fromfile(folder / file, dtype_of(element)).reshape([-1 if size is None else size for size in sizes])
 
 
 def measured(program: Sequence[Invocation], sites: Sequence[Invocation], rounds: int) -> Times:
@@ -84,38 +90,28 @@ def measured(program: Sequence[Invocation], sites: Sequence[Invocation], rounds:
 
 def report(found: Times) -> str:
     """Return a table of the dispatches that take 5 µs or more, and a line for each kind of run."""
-    ways: dict[str, Callable[[Mapping[str, float]], float]] = {
-        "program again": lambda times: times["program again"],
-        "hot": lambda times: times["hot"],
-        "cold": lambda times: times["cold"],
-        "the nearer of hot and cold": lambda times: min(times["hot"], times["cold"], key=lambda ns: _apart(ns, times)),
-        "the nearest time between hot and cold": lambda times: sorted((times["hot"], times["program"], times["cold"]))[
-            1
-        ],
-    }
-    kept = {
-        name: times
-        for name, times in found.items()
-        if {*_PROGRAM, "hot", "cold"} <= times.keys() and times["program"] >= _LEAST_NS
-    }
-    rows = [
-        {"dispatch": name, "program": f"{times['program'] / 1e3:.1f} µs"}
-        | {kind: f"{times[kind] / times['program']:.3f}" for kind in ("program again", "hot", "cold")}
-        for name, times in kept.items()
+    rows, apart = [], defaultdict[str, list[float]](list)
+    for name, times in found.items():
+        if not {*_PROGRAM, *_ALONE} <= times.keys() or times["program"] < _LEAST_NS:
+            continue
+        again, hot, cold = (times[kind] / times["program"] for kind in _KINDS)
+        rows.append(
+            {"dispatch": name, "program": f"{times['program'] / 1e3:.1f} µs"}
+            | {kind: f"{ratio:.3f}" for kind, ratio in zip(_KINDS, (again, hot, cold), strict=True)}
+        )
+        nearer, between = min(hot, cold, key=_apart), sorted((hot, 1.0, cold))[1]
+        for what, ratio in zip((*_KINDS, *_CHOSEN), (again, hot, cold, nearer, between), strict=True):
+            apart[what].append(_apart(ratio))
+    lines = [
+        f"{what}: {median(each) - 1:.1%} from the program (median), within 5 %: "
+        f"{sum(value <= _CLOSE for value in each)} of {len(each)}"
+        for what, each in apart.items()
     ]
-    lines = []
-    for what, way in ways.items():
-        apart = [_apart(way(times), times) for times in kept.values()]
-        if apart:
-            close = sum(value <= _CLOSE for value in apart)
-            lines.append(
-                f"{what}: {median(apart) - 1:.1%} from the program (median), within 5 %: {close} of {len(apart)}"
-            )
-    return "\n".join([markdown(("dispatch", "program", "program again", "hot", "cold"), rows), "", *lines])
+    return "\n".join([markdown(("dispatch", "program", *_KINDS), rows), "", *lines])
 
 
-def _apart(ns: float, times: Mapping[str, float]) -> float:
-    return max(ns / times["program"], times["program"] / ns)
+def _apart(ratio: float) -> float:
+    return max(ratio, 1 / ratio)
 
 
 if __name__ == "__main__":

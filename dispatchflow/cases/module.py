@@ -13,6 +13,7 @@ from dispatchflow.iree.flags import Flags, of_meaning
 from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest
 from dispatchflow.mlir.attributes import unescaped
+from dispatchflow.mlir.functions import BUFFER_VIEW as BUFFER_VIEW  # part of this module's interface
 from dispatchflow.mlir.types import ElementType
 from dispatchflow.workload import Kind, Workload
 
@@ -33,7 +34,6 @@ ONNXRUNTIME = "onnxruntime"
 _OBJECT = re.compile(r"(executable\.object<\s*\{\s*path\s*=\s*)\"((?:[^\"\\]|\\.)*)\"(?=\s*\}\s*>)")
 # The only other attribute that makes the compiler read a file, in the pass iree-preprocessing-attr-based-pipeline.
 _READING_PASS = re.compile(r"preprocessing_pipeline<\"[^\"]*?([\w-]*(?:file|path)[\w-]*=[^\"\s}]*)")
-BUFFER_VIEW = "!hal.buffer_view"
 """The MLIR type of a tensor whose sizes and element type are known at run time only."""
 SAME_CODE = "the reference is the same code"
 """The message if nothing is compared because the module and its reference compile to the same code."""

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from dispatchflow.errors import ToolError
 from dispatchflow.mlir.attributes import split
-from dispatchflow.mlir.functions import Declaration, spelling
+from dispatchflow.mlir.functions import BUFFER_VIEW, Declaration, spelling
 
 _NAME = re.compile(r"^// @(.*) : version \d+$", re.MULTILINE)
 _EXPORTS = re.compile(r"^Exported Functions:\n(.*?)(?:^\S|\Z)", re.MULTILINE | re.DOTALL)
 _UNDECLARED = re.compile(r"^  \[ *\d+\] (?P<name>.+?)\((?P<inputs>.*)\) -> \((?P<results>.*)\)$", re.MULTILINE)
-_ASYNC = "$async"
 _FUNCTION = re.compile(
     r"^  \[ *\d+\] (?P<name>.+?)\(.*\n +iree\.abi\.declaration: (?P<model>sync|async) func @.*?"
     r"\((?P<inputs>%.*?|)\)(?: -> \((?P<results>.*)\))?$",
@@ -49,14 +48,14 @@ def parse(text: str) -> ModuleMetadata:
         if match["model"] == "async":
             fenced.add(match["name"])
     for match in _UNDECLARED.finditer(exports[1] if (exports := _EXPORTS.search(text)) else ""):
-        if (name := match["name"]) not in functions and not name.startswith("__") and not name.endswith(_ASYNC):
+        if (name := match["name"]) not in functions and not name.startswith("__") and not name.endswith("$async"):
             functions[name] = Declaration(_untyped(match["inputs"]), _untyped(match["results"]))
     return ModuleMetadata(named[1], functions, frozenset(fenced))
 
 
 def _untyped(values: str) -> tuple[str, ...]:
     """Return the types in a list such as `!vm.ref<?>, i32`; each reference becomes a buffer view."""
-    return tuple("!hal.buffer_view" if value.startswith("!") else value for value in values.split(", ") if value)
+    return tuple(BUFFER_VIEW if value.startswith("!") else value for value in values.split(", ") if value)
 
 
 def _types(values: str) -> tuple[str, ...]:

@@ -28,18 +28,18 @@ _HINTS = (
 )
 
 
-def split(written: str) -> tuple[str, str]:
-    """Return the scope and the file that `SCOPE=FILE` or `FILE` names; a file alone has the scope ''."""
-    scope, equals, name = written.partition("=")
-    return (scope.strip(), name.strip()) if equals else ("", written.strip())
-
-
 _NEAREST = 5
 
 _SAFETENSORS = {"F64": "f64", "F32": "f32", "F16": "f16", "BF16": "bf16", "I64": "i64", "I32": "i32", "I16": "i16"}
 """A dict from an element type in a `.safetensors` file to the same type in MLIR.
 
 Types of 8 bits are left out, because a file may use them to store elements of another type."""
+
+
+def split(written: str) -> tuple[str, str]:
+    """Return the scope and the file that `SCOPE=FILE` or `FILE` names; a file alone has the scope ''."""
+    scope, equals, name = written.partition("=")
+    return (scope.strip(), name.strip()) if equals else ("", written.strip())
 
 
 class Entry(NamedTuple):

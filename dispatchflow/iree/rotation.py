@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dispatchflow.mlir.functions import BUFFER_VIEW
+
 MODULE = "dispatchflow_rotation"
 FILE = "rotation.vmfb"
 """The file name of the compiled module that calls the measured function.
@@ -17,7 +19,6 @@ The file is in the directory where the benchmark tool runs."""
 _ALIGNMENT = 64
 _PART_OF_MEMORY = 4
 """All copies of the cold operands may take at most the machine's memory divided by this number."""
-_VIEW = "!hal.buffer_view"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Operand:
 
     @property
     def type(self) -> str:
-        return _number(self.element) if self.shape is None else _VIEW
+        return _number(self.element) if self.shape is None else BUFFER_VIEW
 
     @property
     def stride(self) -> int:
@@ -99,7 +100,7 @@ class Rotation:
 
     @property
     def _gives(self) -> str:
-        return ", ".join(_number(result) if _is_number(result) else _VIEW for result in self.results)
+        return ", ".join(_number(result) if _is_number(result) else BUFFER_VIEW for result in self.results)
 
 
 TURN = """\
@@ -120,7 +121,7 @@ def module(found: Rotation) -> str:
     Each call uses the next of `found.count` copies. The module's public function has the name of the measured
     function."""
     text = "".join(
-        f"    %buffer{i} = hal.buffer_view.buffer<%arg{i} : {_VIEW}> : !hal.buffer\n"
+        f"    %buffer{i} = hal.buffer_view.buffer<%arg{i} : {BUFFER_VIEW}> : !hal.buffer\n"
         + next_copy(i, operand, f"%buffer{i}")
         for i, operand in enumerate(found.operands)
         if operand.cold
@@ -154,7 +155,7 @@ def next_copy(index: int, operand: Operand, buffer: str) -> str:
     %type{index} = hal.element_type<{operand.element}> : i32
     %offset{index} = arith.muli %this, %stride{index} : index
     %cold{index} = hal.buffer_view.create buffer({buffer} : !hal.buffer)[%offset{index}, %bytes{index}] \
-shape([{shape}]) type(%type{index}) encoding(%encoding) : {_VIEW}
+shape([{shape}]) type(%type{index}) encoding(%encoding) : {BUFFER_VIEW}
 """
 
 

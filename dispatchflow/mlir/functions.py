@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from dispatchflow.mlir.attributes import closing, split, unescaped
 
+BUFFER_VIEW = "!hal.buffer_view"
+"""The type of a tensor whose sizes and element type are known only at run time."""
+
 # A symbol's name after `@`: `main`, `"a b"`, `"a\22b"`.
 _SYMBOL = r"\"(?:[^\"\\]|\\.)+\"|[\w.$-]+"
 # A public function as the compiler prints it, on one line. Only functions of the outermost module match: a function of

@@ -36,7 +36,8 @@ class TraceCommand(QueryCommand):
     page = "docs/sites-alone.md"
     doc_purpose = (
         "time the zones (named parts) of a case, or of any program that uses IREE, with Tracy; "
-        "usage: doit trace CASE [out=net.tracy] | doit trace [out=net.tracy] -- python x.py"
+        "usage: doit trace CASE [out=net.tracy, or out=net.json for a timeline of one call] | "
+        "doit trace [out=net.tracy] -- python x.py | doit trace net.tracy"
     )
     groups = ("cases", "run", "top", "format", "out")
 
