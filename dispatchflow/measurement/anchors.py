@@ -93,8 +93,13 @@ class History:
         The sensitivity says how strongly the case's time follows the anchors' times. It is `PRIOR`, but its `case_sd`
         (variation that the anchors do not explain) depends on the recorded times."""
         # `case_sd` is estimated from the differences between the two anchors.
-        logs = [values for found in self.sessions.values() if len(values := self._logs(found)) == len(KINDS)]
-        return replace(PRIOR, case_sd=_pooled([(one - other) / sqrt(2) for one, other in logs], PRIOR.case_sd)[1])
+        return replace(PRIOR, case_sd=_pooled([apart / sqrt(2) for apart in self._differences], PRIOR.case_sd)[1])
+
+    @property
+    def _differences(self) -> list[float]:
+        """The log of the ratio of the two anchors' times in each run, relative to the first run."""
+        logs = [self._logs(found) for found in self.sessions.values()]
+        return [found[0] - found[1] for found in logs if len(found) == len(KINDS)]
 
     def _logs(self, found: Mapping[str, float]) -> list[float]:
         return [log(ns / self.reference_ns[name]) for name, ns in sorted(found.items()) if name in self.reference_ns]
@@ -125,7 +130,11 @@ class History:
         mean = sum(logs) / len(logs)
         chance = sqrt(sum(_median_sd(ns) ** 2 for ns in measured.values())) / len(logs)
         # The error of a single anchor is unknown: assume that it deviates like a case.
-        apart = (max(logs) - min(logs)) / 2 if len(logs) > 1 else felt.case_sd
+        apart = felt.case_sd
+        if len(logs) == len(KINDS):
+            # A difference that all earlier runs have comes from the first run, and cancels when runs are compared.
+            earlier = self._differences[:-1]
+            apart = (logs[0] - logs[1] - sum(earlier) / max(1, len(earlier))) / 2
         return replace(
             known,
             unusual=mean - usual,
@@ -218,7 +227,7 @@ class Moment:
         apart = self.session_sd**2 + max(self.session_sd, abs(self.unusual)) ** 2
         felt = (self.sensitivity**2 + self.sensitivity_sd**2) * apart
         freedom = PRIOR_SESSIONS + max(0, self.sessions - 1)
-        return sqrt(2 * within**2 + self._between((felt, freedom), (self._own**2, self.freedom)) ** 2)
+        return self._apart(within, self._own, (felt, freedom))
 
     def later_anchored(self, within: float) -> float | None:
         """Return the 95 % half-width for log(m) in another run.
@@ -234,8 +243,8 @@ class Moment:
             return None
         apart = self.sensitivity_sd**2 * (log(self.factor) ** 2 + self.session_sd**2)
         # `case_sd` already contains the usual error of the anchors.
-        own = max(self._own, abs(self.sensitivity) * self.factor_sd) ** 2
-        found = sqrt(2 * within**2 + self._between((apart, self.freedom), (own, self.freedom)) ** 2)
+        own = max(self._own, abs(self.sensitivity) * self.factor_sd)
+        found = self._apart(within, own, (apart, self.freedom))
         return found if found < self.later(within) else None
 
     @property
@@ -243,16 +252,23 @@ class Moment:
         """The assumed error of log(case's time), if the case's time is predicted from the anchors' times."""
         return max(self.case_sd, abs(self.case_unusual))
 
-    def _between(self, *parts: tuple[float, float]) -> float:
-        """Return the half-width of the 95 % interval for log(time in this run / time in another run).
+    def _apart(self, within: float, own_sd: float, shared: tuple[float, float]) -> float:
+        """Return the half-width of the 95 % interval for log(median in this run / median in another run).
 
-        Each of `parts` is (variance, degrees of freedom) for one cause of a difference. The total degrees of freedom
-        follow the formula of Welch and Satterthwaite."""
-        # The last item is for the other run, in which the case also deviates from what the anchor kernels predict.
-        every = [*parts, (self.case_sd**2, self.freedom)]
-        variance = sum(part for part, _ in every)
-        freedom = int(variance**2 / sum(part**2 / freedom for part, freedom in every))
-        return student_quantile(CONFIDENCE, freedom) * sqrt(variance)
+        The degrees of freedom follow the formula of Welch and Satterthwaite.
+
+        Args:
+            within: the 95 % half-width for log(median in this run).
+            own_sd: the standard deviation of the case's own part of log(median) in this run.
+            shared: the variance of the part that all cases of a run share, and its degrees of freedom."""
+        parts = [shared, (own_sd**2, self.freedom), (self.case_sd**2, self.freedom)]
+        variance = sum(part for part, _ in parts)
+        freedom = int(variance**2 / sum(part**2 / freedom for part, freedom in parts))
+        # `case_sd` comes from medians of earlier runs, which contain the noise within a run, and from the prior, which
+        # does not. The prior's share of the noise is added, or more if this run is noisier than `case_sd` explains.
+        share = PRIOR.freedom / self.freedom
+        noise = sum(max(share * within**2, within**2 - (Z * sd) ** 2) for sd in (own_sd, self.case_sd))
+        return sqrt(student_quantile(CONFIDENCE, freedom) ** 2 * variance + noise)
 
     def json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}

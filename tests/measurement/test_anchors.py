@@ -51,6 +51,13 @@ def test_factor_is_the_mean_of_the_anchors_and_their_difference_is_its_uncertain
     assert moment.factor_sd == pytest.approx(log(1.1 / 1.06) / 2, rel=0.01)
 
 
+def test_a_difference_between_the_anchors_that_every_run_has_is_not_an_uncertainty():
+    history, _ = session(History(), "r0", 1e6, 1.2e4)  # the first run alone read slowly
+    for number in range(12):
+        history, found = session(history, f"r{number + 1}", 1e6, 1e4)
+    assert history.moment(found).factor_sd < 0.02 < log(1.2) / 2
+
+
 def test_reference_stays_so_that_anchored_times_of_all_sessions_compare():
     history, _ = session(History(), "r0", 1e6, 1e4)
     first = history.reference_ns
@@ -99,6 +106,16 @@ def test_an_anchored_interval_is_given_only_if_it_is_narrower():
     assert replace(quiet, factor_sd=0.05).later_anchored(0.01) is None  # the anchors are too noisy
     assert replace(quiet, factor=1.5).later_anchored(0.01) is None  # too far from 1 for this uncertain a sensitivity
     assert replace(quiet, factor=1.5, sensitivity_sd=0.01).later_anchored(0.01) is not None
+
+
+def test_noise_within_a_run_counts_once_if_the_case_s_earlier_runs_show_it():
+    within = 0.1
+    known = Moment(0.001, within / Z, 40, 1.0, 0.0, freedom=40.0)
+    assert known.between < known.later(within) < 1.1 * known.between
+    unknown = replace(known, case_sd=PRIOR.case_sd, freedom=PRIOR.freedom)
+    assert unknown.later(within) == pytest.approx(sqrt(unknown.between**2 + 2 * within**2))
+    noisier = replace(known, case_sd=0.01)
+    assert noisier.later(within) > sqrt(2) * within
 
 
 def test_after_an_unusual_session_of_the_case_alone_the_next_one_is_further_away():
