@@ -87,8 +87,8 @@ class ToolError(DispatchflowError):
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return `Did you mean 'x'?`, where `x` is the known word that is most similar to `word`.
 
-    If no known word is similar, `x` is the first that begins with `word`. If there is none either, the result is
-    empty."""
+    If no known word is similar, `x` is the first known word that begins with `word`. If no known word begins with
+    `word`, the result is empty."""
     import difflib  # only on the way to an error message
 
     known = list(known)

@@ -33,7 +33,9 @@ _COMMAND = "from dispatchflow.cli.main import command; command()"
 _WRITES = "doit profile writes build/results/, and doit sites writes build/sites/."
 _OURS = "Name build/results, build/sites, or a file in them."
 _PATIENCE_S = 10.0
-"""Seconds after Ctrl-C that `run` waits for the command to end, before `run` itself sends SIGINT."""
+"""The time in s for which `run` waits for the command to end after Ctrl-C.
+
+If the command has not ended by then, `run` sends SIGINT to it."""
 
 
 def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:

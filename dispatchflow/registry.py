@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 FACE = "api"
-"""The name, without `.py`, of the file in a registry's folder that defines the base class.
+"""The name of the file with a registry's base class, without `.py`.
 
-For example, `operations/api.py` defines `Operation`. A registry whose base class is defined elsewhere, such as
-`cli/commands`, has no such file."""
+For example, `operations/api.py` defines `Operation`. The registry `cli/commands` has no such file, because its base
+class is defined elsewhere."""
 
 HINT = "docs/adding.md describes what such a file needs."
 

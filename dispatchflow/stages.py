@@ -21,7 +21,7 @@ def cases_named(word: str) -> tuple[str, str] | None:
 
 
 def up_to(stage: str) -> tuple[str, ...]:
-    """Return the stages in `STAGES` from the first, `emit`, to `stage`.
+    """Return the stages in `STAGES` from `emit` to `stage`.
 
-    The stage `sites` comes after these stages, and is not in `STAGES`: for `sites`, return all of `STAGES`."""
+    If `stage` is `sites`, which comes after the stages in `STAGES`, return all of `STAGES`."""
     return STAGES if stage == SITES else STAGES[: STAGES.index(stage) + 1]

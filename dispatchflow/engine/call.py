@@ -1,4 +1,4 @@
-"""Call the compiled module of a case, or the library that computes the case, such as numpy."""
+"""Call the compiled module of a case, or a library such as numpy that computes the case."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ class ModuleCall:
         return ok, f"{reason}{self._given_instead(reason or '', data)}", outs, facts
 
     def _given_instead(self, reason: str, data: Data) -> str:
-        """Return a hint such as `; nearest weights: 'w1'` if `reason` is a missing weight or scope.
+        """Return a hint such as `; nearest weights: 'w1'` if a weight or a scope is missing.
 
-        The hint is empty for other errors."""
+        `reason` is the error message of the failed call. The hint is empty for other errors."""
         tool = self.toolchain.tool(parameters.TOOL)
         if not data.parameters or not Path(tool).exists():
             return ""
@@ -89,8 +89,8 @@ class ModuleCall:
     def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
         """Return a dict from the index of each tensor result to its type, such as `4x8xf32`.
 
-        The module is called again, because the runtime prints sizes only if it writes no files. If that fails, the
-        failure is returned."""
+        The module is called again without output files, because only such a call prints sizes. If the call fails, the
+        failed result is returned."""
         # Files in the format `.npy` have sizes, but no bf16 and no floating-point types of 8 or 4 bits.
         if (failure := self.call(data, "given", (), function)) is not None:
             ok, reason, outputs, facts = failure
@@ -108,7 +108,7 @@ class ModuleCall:
     def ran_with(self) -> Facts:
         """The digest of the runtime, which is recorded if the call fails.
 
-        If a later run uses another runtime, it tries the call again."""
+        A later run with another runtime tries the failed call again."""
         return {"runtime_digest": self.toolchain.runtime_digest}
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ class PoisonedCall(ModuleCall):
 
 @dataclass(frozen=True, slots=True)
 class LibraryCall(ModuleCall):
-    """A call of a library that computes a case, such as numpy, instead of a call of compiled code.
+    """A call of a library such as numpy that computes a case, instead of a call of compiled code.
 
     The directory `scratch` has the files that the library runs: a Python program, or a model with its weights."""
 
@@ -192,7 +192,7 @@ def as_is(log: str, reason: str) -> str:
 
 
 def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
-    """Store what a tool wrote to stderr. Return a dict with one entry: from `log` to the text's digest.
+    """Store what a tool wrote to stderr, and return the dict `{"log": digest of the text}`.
 
     The dict is empty if the tool wrote nothing to stderr."""
     log = scratch / "stderr"
@@ -205,8 +205,8 @@ def failed(what: str, outcome: Outcome, scratch: Path, facts: Facts, store: Stor
     Args:
         what: the name of the failed step, such as `compile`; or a phrase that begins with `cannot`.
         scratch: the directory with the tool's stderr, which is stored.
-        facts: facts to record. This function adds `repeatable`: whether a repetition would fail too; and `limit`: the
-            name and value of the time or memory limit that may be the cause, if any.
+        facts: facts to record. This function adds the fact `repeatable`, which says whether a repetition would fail
+            too. If a time or memory limit may be the cause, it adds the fact `limit`: the limit's name and value.
 
     Raises:
         StoreError: the disk is full.
@@ -242,7 +242,7 @@ _STATUS = re.compile(r"(?:^|: )([A-Z][A-Z_]{4,}; .+)", re.MULTILINE)
 """The runtime's status of a failed call, such as `x.c:191: INVALID_ARGUMENT; …`."""
 
 _CALLED = re.compile(r"; (?:; |while |invoking )")
-"""The text between a failed call's status and the list of its callers, in the runtime's message."""
+"""A pattern for the text between the status and the list of callers in the runtime's error message."""
 
 
 def _first_error(stderr: str) -> str | None:

@@ -56,9 +56,9 @@ def of_case(
     Returns None if the case did not compile, or if its inputs cannot be made. If the sites cannot be found, the
     record has the reason.
 
-    The outputs of the record are the captured values, such as `3.out1` (result 1 of site 3), and masks of the
-    elements that depend on unwritten memory (`captured.Tensor.undefined_name`). `capture_of` returns their
-    description.
+    The outputs of the record are the captured values, such as `3.out1` (result 1 of site 3). If some elements of a
+    value depend on unwritten memory, another output, such as `3.out1.undefined`, is the mask of these elements.
+    `capture_of` returns a description of the captured values.
 
     Args:
         sites: the numbers of the sites to capture; None for all.
@@ -129,10 +129,11 @@ def capture_of(record: Record) -> Capture:
 def chosen_sites(
     program: Program, function: str, sites: Sequence[int] | None, case: str
 ) -> tuple[list[Site], list[Missing]]:
-    """Return the requested sites whose operands and results can be recorded, and why others cannot.
+    """Choose the requested sites whose operands and results can be captured.
 
-    `sites` has the requested numbers; None requests all sites. The program's function `function` is called. Error
-    messages name `case`.
+    Returns these sites, and a `Missing` with the reason for each requested site that cannot be captured. `sites` has
+    the requested numbers; None requests all sites. `function` is the name of the function to call. `case` is the case's
+    name, for error messages.
 
     Raises:
         SpecError: a number in `sites` is not the number of a site.
@@ -253,8 +254,8 @@ class _Capturing:
     def _called(self, name: str, made: Capturing, plain: Sequence[Path]) -> tuple[Capture, dict[str, bytes]]:
         """Call `NAME.vmfb`, a copy of the program that also returns operands and results of sites.
 
-        Returns a description of these values, and their bytes by name, such as `3.in0`. `plain` has the files with
-        the results of the unchanged code.
+        Returns a description of the operands and results, and a dict from their names, such as `3.in0`, to their
+        bytes. `plain` has the files with the results of the unchanged code.
 
         Raises:
             _Failed: the call failed, its results differ from `plain`, or the captured values exceed the limit.

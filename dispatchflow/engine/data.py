@@ -73,9 +73,7 @@ class DataResolver:
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
-        """Return a program's inputs, and its inputs with expected results if results are compared.
-
-        A part is None if the store does not have it."""
+        """Return two values: what `operands` returns for a program, and what `data` returns."""
         if self._known is None:
             return self._found(program)
         key = program if type(program) is Module else program.shape_name
@@ -123,8 +121,8 @@ class DataResolver:
     def inputs_action(self, program: Workload) -> Action | None:
         """Return the action that makes the inputs of an operation or module.
 
-        Returns None for a user's module whose input types are unknown: either the stage `emit`, which parses the
-        file, has not succeeded, or the module does not have the function to call."""
+        Returns None for a user's module if the stage `emit` has not parsed its file, or if the module does not have
+        the function to call."""
         if isinstance(program, Operation):
             return actions.inputs(program)
         assert isinstance(program, Module)
@@ -185,8 +183,8 @@ class DataResolver:
     def declaration(self, program: Module) -> Declaration | None:
         """Return the types of the inputs and results of a module's function.
 
-        If the case's flags turn f64 into f32, the types have f32. Returns None if the stage `emit`, which parses the
-        file, has not succeeded, or if the module does not have the function."""
+        If the case's flags turn f64 into f32, the types have f32. Returns None if the stage `emit` has not parsed the
+        file, or if the module does not have the function."""
         written = self._written(program)
         return written.demoted if written is not None and flags.demotes(program.meaning) else written
 
@@ -201,8 +199,8 @@ class DataResolver:
     def flags_like(self, target: Target, given: flags.Flags) -> tuple[str, ...]:
         """Return the flags with which a module is compiled for `target` to compute expected results.
 
-        They are the flags of `target`, and those flags of the case, `given`, that apply to this compile too
-        (`flags.of_meaning`)."""
+        `given` has the flags of the case. The result has the flags of `target`, and the flags in `given` that
+        `flags.of_meaning` selects."""
         own = target.resolved_flags(self._host, syntax_of(self._toolchain.version))
         return flags.behind(own, flags.of_meaning(given))
 
@@ -233,7 +231,7 @@ class DataResolver:
     def _reference_compile(self, program: Module) -> Action | None:
         """Return the action that compiles a module for the target that computes its expected results.
 
-        Returns None if there is no such target, or if the stage `emit`, which parses the file, has not succeeded."""
+        Returns None if there is no such target, or if the stage `emit` has not parsed the file."""
         printed = self.printed(program)
         if program.against is None or printed is None:
             return None

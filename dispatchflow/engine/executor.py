@@ -49,7 +49,7 @@ class ActionExecutor:
     def make(self, action: Action, make: Callable[[Path], Result]) -> Record:
         """Return the record of `action`. If no valid record exists, call `make` and record its result.
 
-        `make` executes the action in the directory that it gets. The record of a failure is not valid if
+        `make` gets a directory, in which it executes the action. The record of a failure is not valid if
         `Resolver.reason_to_retry` returns a reason to try the action again."""
         if (known := self._standing(action)) is not None:
             return known

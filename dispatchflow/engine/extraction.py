@@ -24,8 +24,8 @@ SOURCES = tuple(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_
 def of_flow(executor: StageExecutor, flow: Digest) -> Record:
     """Write each dispatch of a program as a separate module, and return the record of this step.
 
-    `flow` is the digest of the program after the phase `flow`, an output of `provenance.of_case`. Equal dispatches
-    share a module. The outputs of the record:
+    `flow` is the digest of the program after the compiler's phase `flow`. It is the output `flow` of the record that
+    `provenance.of_case` returns. Equal dispatches share a module. The record of the extraction has these outputs:
 
     - `0.mlir`, `1.mlir`, …: the modules.
     - `0.plain.mlir`, …: copies without lowering configurations (see `plain`).
@@ -55,10 +55,10 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
 
 
 def plain(module: int) -> str:
-    """Return the name of the output with a module's backend-independent copy: 3 -> `3.plain.mlir`.
+    """Return the name of the output with a module's copy that has no lowering configurations.
 
-    The copy has no lowering configurations, because each suits only one backend. It exists only if `3.mlir`, the
-    module, has such configurations."""
+    For example, `plain(3)` returns `3.plain.mlir`. The copy can be compiled for any backend; a lowering configuration
+    suits only one backend. The output exists only if the module has lowering configurations."""
     return f"{module}.plain.mlir"
 
 

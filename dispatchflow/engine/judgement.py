@@ -45,8 +45,8 @@ def judged(
     """Combine the verdicts on all parts of a verification into one result.
 
     Args:
-        verdicts: the verdict on each part. A part is a set of inputs, such as `exact`, or a module's result, such as
-            `0`.
+        verdicts: the verdict on each part, by the part's name. The name is that of a set of inputs, such as `exact`,
+            or the index of a module's result, such as `0`.
         outputs: the name and the digest of each file to keep.
         untyped: the indices of the module's results that were compared byte by byte.
         why: the reason to distrust values that look right; None if there is no such reason.

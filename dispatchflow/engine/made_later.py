@@ -1,6 +1,6 @@
 """Find the records of steps that are not stages, such as the capture of a case's operands.
 
-Commands execute these steps, and use the outputs of stages for them."""
+Commands execute these steps on the outputs of stages."""
 
 from __future__ import annotations
 

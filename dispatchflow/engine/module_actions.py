@@ -16,8 +16,8 @@ from dispatchflow.keys import Digest
 def reprint(module: Module, toolchain: Digest, importer: str | None = None) -> Action:
     """Return the `emit` action of a user's module: the compiler parses the file and prints it.
 
-    For a model, `importer` is the version of the package that imports it. A second output, `labelled`, is then a text
-    of the module in which the location of each operation names its node in the model."""
+    For a model, `importer` is the version of the package that imports the model. The action then has a second output,
+    `labelled`: the module as text, with the names of the model's nodes as locations."""
     objects = tuple((path, file.digest) for path, file in module.objects)
     more: dict[str, Any] = {}
     if module.importer is not None:
@@ -29,8 +29,8 @@ def reprint(module: Module, toolchain: Digest, importer: str | None = None) -> A
 def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
     """Return the action that makes a module's operands.
 
-    Its outputs are the operands, `given_0`, `given_1`, …, and the files with weights. `types` has the operands'
-    declared types. `printed` is the digest of the module's printed text."""
+    The outputs `given_0`, `given_1`, … are the operands. The other outputs are the files with weights. `types` has the
+    operands' declared types. `printed` is the digest of the module's printed text."""
     weights: dict[str, Any] = {}
     if module.parameters:
         files = tuple(item.file.digest for item in module.parameters)

@@ -25,9 +25,9 @@ from dispatchflow.tools.toolchain import printer_of
 _IMPORTER = Path(__file__).parent.parent / "models" / "_import_onnx.py"
 _RUNNER = Path(__file__).parent.parent / "libraries" / "_onnxruntime.py"
 LABELLED = "labelled"
-"""The name of an output with an imported model.
+"""The name of the output that has an imported model as text.
 
-In this output, the location of each operation is the operation's name in the model's source."""
+The text has the names of the model's nodes as locations, and leaves out large constants."""
 
 
 def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
@@ -68,8 +68,8 @@ def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
 def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str) -> Result | None:
     """Import a model, and write it to the file `to` and to the file `labelled.mlir`.
 
-    In `labelled.mlir`, each operation has its name from the model's source. Returns None if the import succeeds.
-    Otherwise returns the failed result."""
+    `labelled.mlir` has the names of the model's nodes as locations. Returns None if the import succeeds. Otherwise
+    returns the failed result."""
     model = _placed(program, scratch)
     argv = (
         sys.executable,
@@ -90,7 +90,7 @@ def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str)
 def expected(executor: ActionExecutor, program: Module, scratch: Path, results: int) -> Result:
     """Compute a model's expected results with a library, such as onnxruntime.
 
-    Returns a failure if the library gives more or fewer than `results` results."""
+    Returns a failure if the number of the library's results is not `results`."""
     from dispatchflow.cases import module
     from dispatchflow.engine import verify_module
 
@@ -126,8 +126,9 @@ def expected(executor: ActionExecutor, program: Module, scratch: Path, results: 
 def explainer(executor: ActionExecutor, record: Record) -> Callable[[str, str], str]:
     """Return a function that improves the error message of a model's failed compile.
 
-    The function takes the compiler's log and the message, and adds the model's node at which the compile failed, if
-    it finds one. `record` is the record of the step that printed the module."""
+    The function takes the compiler's log and the error message. It adds the name of the model's node at which the
+    compile failed. If the log does not show the node, the message is returned unchanged. `record` is the record of the
+    step that printed the module."""
 
     def explained(log: str, reason: str) -> str:
         if LABELLED not in record.outputs:

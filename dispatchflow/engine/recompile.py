@@ -22,7 +22,7 @@ from dispatchflow.tools.outcome import Outcome
 from dispatchflow.tools.toolchain import environment_of
 
 VERSION = 1
-"""The version of the second compile's outputs, a part of the compile's key. Raise it if they change."""
+"""The version of the second compile's outputs. Raise it if the outputs change."""
 
 _STREAM_BYTES = 1 << 42
 """The largest size of the text that the compiler may print. No real compile reaches this limit.
@@ -35,7 +35,7 @@ _OTHER_CODE = "this compile gave other code than the case's own, so what is show
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The module with which a case is compiled again, and the key and code digest of its usual compile."""
+    """The module of a case that is compiled again, and the key and code digest of the usual compile."""
 
     text: bytes
     objects: dict[str, Digest]
@@ -46,7 +46,9 @@ class Source:
 
 
 def source_of(executor: StageExecutor, case: Case) -> Source:
-    """Compile a case as usual, and return what a second compile needs, even if the usual one fails.
+    """Compile a case as usual, and return what a second compile needs.
+
+    It is no error if the usual compile fails.
 
     Raises:
         ToolError: the compiler cannot read the module, or the module does not have the case's function.

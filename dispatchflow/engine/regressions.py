@@ -58,7 +58,7 @@ class Regressions:
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
         """Yield the version of each runtime with which the code in `ingredients` passed verification.
 
-        If `version` is not None, it is yielded instead."""
+        If `version` is not None, `version` is yielded in place of the runtime's version."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:

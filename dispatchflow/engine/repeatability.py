@@ -35,10 +35,11 @@ class Difference:
 
     The verdict has the number of elements that differ, and the first of them."""
     steady: bool
-    """Whether unwritten memory causes the difference: true if this is certain, false if it may be chance.
+    """Whether unwritten memory certainly causes the difference. If false, the cause may be chance.
 
     On a CPU, the second call fills new memory with 0xCD; the first call and a third call do not. The cause is certain
-    if the first and third call give the same values for each result in `verdicts`. Elsewhere it is never certain."""
+    if the first and third call give the same values for each result in `verdicts`. On other devices, the value is
+    false."""
     second: Names
     """The names of the files with the second call's results."""
 
@@ -62,10 +63,10 @@ class Difference:
 def difference(
     place: ModuleCall, data: Data, recipe: str, names: Names, function: str, arrays: Sequence[Array]
 ) -> Result | Difference | None:
-    """Repeat the call of a module, and find results that differ from before.
+    """Repeat the call of a module, and find the results that differ from those of the first call.
 
-    `names` are the files with the first call's results. `arrays` has an array of each result's type and shape.
-    Returns None if nothing differs."""
+    `names` are the files with the first call's results. `arrays` has one array for each result, of the result's type
+    and shape. Returns None if nothing differs."""
     if (again := place.again()) is None:
         return None
     second = [f"second_{name}" for name in names]

@@ -67,11 +67,11 @@ class Resolver:
         self._now, self._run = now, run
         self.reuse = Reuse(records.remembered, toolchain.runtime_digest, machine)
         self.measured_elsewhere: set[Key] = set()
-        """The keys of measurements that another invocation made during this one, so that this one reuses them."""
+        """The keys of measurements that another invocation made during this invocation. They are not repeated."""
         self.unjudged: dict[Case, CaseState] = {}
-        """Cases measured by another runtime, which was not yet fully compared with the present runtime."""
+        """The cases that were measured by a runtime that is not yet fully compared with the present runtime."""
         self.asked_to_measure: Collection[Case] = ()
-        """The cases that the user selected for measurement; those with a valid measurement are not measured."""
+        """The cases that the user selected for measurement, including cases with a valid measurement."""
         self.asked_for_sites: Collection[Case] = ()
         """The cases whose sites are requested. Only these cases have a state of stage `sites`."""
         self._regressions = Regressions(records, toolchain.digest)
@@ -183,7 +183,7 @@ class Resolver:
         return [at_once.chain(case) for case in cases]
 
     def reason_to_retry(self, record: Record | RecordHead) -> str | None:
-        """Return why a recorded action is to be tried again; None if its record still counts."""
+        """Return why a recorded action is to be tried again; None if the record counts."""
         if record.ok or record.run == self._run:
             return None
         if self.settings.retry:
@@ -198,7 +198,7 @@ class Resolver:
         return None if facts.get("repeatable", True) else f"failed before, but may pass now: {reason}"
 
     def step(self, action: Action, missing: str) -> StageState:
-        """Return an action's state from its record; without a record, the state's `why` is `missing`."""
+        """Return an action's state. If the action has no record, the state's `why` is `missing`."""
         record = self._records.found(action.key)
         if record is None:
             return StageState(action.stage, "missing", missing, action)

@@ -15,7 +15,7 @@ class Settings:
     protocol: Protocol
     verify: str = "on"
     remeasure: str | int | None = None
-    """Which measurements to repeat: `yes` for all, `noisy`, or a number of days for those that are older."""
+    """Which measurements to repeat: `yes` (all), `noisy` (noisy ones), or an age in days (older ones)."""
     retry: bool = False
     noisy: float | None = None
     """A row is noisy if its uncertainty is above this number. None means the value in the spec's sweep.

@@ -30,7 +30,7 @@ class Operands:
     """The captured operands and results of a site."""
 
     arguments: tuple[tuple[str, Digest], ...]
-    """A pair for each operand: its type or value, and the digest of its bytes.
+    """A pair for each operand: a description, and the digest of the operand's bytes.
 
     A tensor is described by its sizes and its element type, such as `4x8xf32`. A scalar is described by its value, such
     as `=5`."""

@@ -36,8 +36,9 @@ class Resolver(Protocol):
 def state(resolver: Resolver, chain: CaseState, run: str) -> StageState:
     """Return the state of a case's stage `sites`.
 
-    `chain` has the states of the other stages. If the run `run` has measured the case, older times of its sites do
-    not count. If the sites have no times, the field `doubt` of the returned state says why."""
+    `chain` has the states of the other stages. `run` identifies the present run. If this run has measured the case,
+    older times of the case's sites do not count. If the sites have no times, the field `doubt` of the returned state
+    says why."""
     case, compiled = chain.case, chain["compile"]
     if case.library is not None:
         return StageState(SITES, "off", _unknown(case))

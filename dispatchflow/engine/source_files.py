@@ -1,7 +1,12 @@
 """Find the source files that decide an operation's inputs and expected results.
 
-The files are the operation's own file, the files of verification/ that compute inputs and expected results, all files
-of operations/ that these import or name, directly or indirectly, and mlir/types.py."""
+The files are:
+
+- the operation's own file.
+- the files of verification/ that compute inputs and expected results.
+- mlir/types.py.
+- all files of operations/ that the operation's file or the files of verification/ import or name, directly or
+  indirectly."""
 
 from __future__ import annotations
 
@@ -18,7 +23,7 @@ _FROM = re.compile(r"\bfrom\s+(?:dispatchflow\.operations|\.{1,2}(?:operations)?
 _NAMED = re.compile(r"\boperations\.(\w+)|\bfrom\s+\.(\w+)|\b(_[a-z]\w*)")
 _OTHERS = re.compile(r"^\s*(?:from\s+([a-zA-Z_]\w*)|import\s+([\w., ]+))", re.MULTILINE)
 _INDIFFERENT = {"dispatchflow", "msgspec"}
-"""Packages whose versions do not affect inputs or expected results; dispatchflow's own files may."""
+"""Packages whose versions do not affect inputs or expected results."""
 
 
 @cache

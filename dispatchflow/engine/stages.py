@@ -37,8 +37,7 @@ _ATTEMPTS = 3
 class Artifacts(NamedTuple):
     """The digest of a case's code, and the files and data that are needed to call the code.
 
-    `files` maps file names, such as `module.vmfb`, to digests. `data` has inputs and, if requested, expected
-    results."""
+    `files` maps file names, such as `module.vmfb`, to digests. `data` has inputs, and expected results if requested."""
 
     code: Digest
     files: dict[str, Digest]
@@ -54,7 +53,7 @@ class Reprinted(NamedTuple):
 
 
 class StageExecutor(ActionExecutor):
-    """Executes stages, and before each stage the actions that it needs (see `ActionExecutor`)."""
+    """Executes stages. Before a stage, it executes the actions that the stage needs."""
 
     def emit(self, case: Case) -> Record:
         program = case.library_program
@@ -80,7 +79,9 @@ class StageExecutor(ActionExecutor):
         return self.make(self.resolver.supplies.reprint(program), partial(printing.printed, self, program))
 
     def compile(self, case: Case) -> Record | None:
-        """Compile a case. Return the record; None if its module cannot be read or its function is missing."""
+        """Compile a case, and return the record.
+
+        Returns None if the module cannot be read, or if it does not have the function that the case calls."""
         resolver, dispatch = self.resolver, case.dispatch
         if isinstance(case.operation, Module):
             if (printed := self.printed(case.operation)) is None:
@@ -133,7 +134,7 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make) if action else None
 
     def expected(self, program: Workload) -> Record | None:
-        """Compute expected results and return the record; None if unneeded, or if an earlier step failed."""
+        """Compute expected results. Return the record; None if they are unneeded or an earlier step failed."""
         if not program.compared:
             return None
         if isinstance(program, Module):

@@ -28,7 +28,7 @@ class StageState(msgspec.Struct, frozen=True):
 
     - `made`: the store has the record of a success.
     - `missing`: the store has no record that counts. The stage is to be executed.
-    - `later`: the stage is to be executed too, but its key needs the output of an earlier stage, which does not exist
+    - `later`: the stage is to be executed, but its key needs the output of an earlier stage, which does not exist
       yet.
     - `failed`: a failure is recorded.
     - `blocked`: an earlier stage failed.
@@ -67,7 +67,7 @@ class CaseState(msgspec.Struct, frozen=True):
     known: KnownFailure | None = None
     """The entry in a list of known failures that describes the case's failure; None if no entry does."""
     sites: StageState | None = None
-    """The state of stage `sites`, if requested. It is not in `steps`, because rows do not depend on it."""
+    """The state of stage `sites`; None if not requested. The states of the other stages are in `steps`."""
 
     def __getitem__(self, stage: str) -> StageState:
         if stage != SITES:

@@ -27,7 +27,7 @@ def standing(
     If this runtime has not verified the code, return the state of the first verification.
 
     Args:
-        step: returns the state of the given action. The str argument is the state's message if the action never ran.
+        step: returns the state of an action. The second argument is the state's message if the action never ran.
         verification: returns the action of the code's first verification. `verification(runtime=X)` returns the action
             of a later verification with the runtime X.
         runtime: the digest of the present runtime; None if a library such as numpy computes the case.
@@ -49,8 +49,8 @@ def standing(
 def again(verified: StageState, why: str | None) -> StageState:
     """Return `verified`, with the state `missing` if the present runtime must repeat the verification.
 
-    `verified` is the state of a verification by another runtime. It is returned unchanged if that verification did not
-    pass, or if `why`, the reason to repeat it, is None."""
+    `verified` is the state of a verification by another runtime. `why` is the reason to repeat the verification; None
+    if there is no reason. If the verification did not pass, `verified` is returned unchanged."""
     if why is None or verified.state != "made":
         return verified
     return msgspec.structs.replace(verified, state="missing", why=why, action=verified.own)

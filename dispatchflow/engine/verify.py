@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Result:
     """Call an operation on the inputs of each recipe, and compare its results with the expected results.
 
-    A recipe, which is a way to make inputs, decides whether results are compared bit by bit or within an error bound.
+    A recipe is a way to make inputs. It decides whether results are compared bit by bit or within an error bound.
     The call on the last recipe's inputs is repeated, to check that it gives the same results."""
     verdicts: dict[str, Verdict] = {}
     result = operation.result()

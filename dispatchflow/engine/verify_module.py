@@ -54,7 +54,7 @@ def verify_module(
 def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence[str]) -> Result:
     """Call a module twice, and store its results as the expected results.
 
-    The stored outputs are the results, named `0`, `1`, …, and the list of their types, named `types`. If the two calls
+    The outputs `0`, `1`, … are the results. The output `types` is the list of the results' types. If the two calls
     give different results, a failure is returned."""
     names = module.output_names(results)
     types = called(place, program, data, results, names)
@@ -79,10 +79,10 @@ def put_types(store: Store, types: Sequence[str]) -> dict[str, Digest]:
 def called(
     place: ModuleCall, program: Module, data: Data, results: Sequence[str], names: Sequence[str]
 ) -> Types | Result:
-    """Call the module, write its results into the files `names`, and return their types, or the failure.
+    """Call the module, write its results into the files `names`, and return the results' types.
 
-    The declared types, `results`, may have dynamic sizes. The returned types have the sizes of this call, if
-    known."""
+    `results` are the declared types, which may have dynamic sizes. The returned types have the sizes of this call, if
+    known. If the call fails, the failure is returned instead."""
     if (failure := place.call(data, "given", names, program.function)) is not None:
         return failure
     types = list(results)
@@ -169,9 +169,9 @@ def _judged(
 def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdict | None:
     """Compare a result with the expected result. Returns None if the two cannot be compared.
 
-    A floating-point result is wrong if an element is beyond the loose tolerance (docs/modules.md). It is `mistrusted`
-    if an element is only beyond the tight tolerance, or if no expected element is finite. Other types are compared
-    bit by bit."""
+    A floating-point result is wrong if an element is beyond the loose tolerance (docs/modules.md). A result that is not
+    wrong is `mistrusted` if an element is beyond the tight tolerance, or if no expected element is finite. Other types
+    are compared bit by bit."""
     import numpy as np
 
     from dispatchflow.verification import module_data, tolerances

@@ -50,7 +50,9 @@ def too_short(block: Block, block_s: float) -> bool:
 
 
 def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
-    """Raise an error if the times in a block cannot be right, because the tool used a wrong unit or clock.
+    """Raise an error if the times in a block cannot be right.
+
+    Such times show that the tool used a wrong unit or clock.
 
     Args:
         wall_s: wall time in s of the benchmark process, measured by its parent process.

@@ -1,4 +1,6 @@
-"""Build command lines for IREE's tools. They are executed, shown to the user, and written to repro.sh."""
+"""Build command lines for IREE's tools.
+
+The command lines are executed, shown to the user, and written to repro.sh."""
 
 from __future__ import annotations
 
@@ -11,8 +13,7 @@ from dispatchflow.workload import ENTRY
 ALLOWED_ENVIRONMENT = ("LD_LIBRARY_PATH",)
 """The variables of the user's environment that every tool gets; the compiler gets only these.
 
-The compiler would read more than a dozen other variables. It does not get them, because they could change its output,
-but are not in the cache key."""
+Other variables could change the compiler's output, but are not in the cache key."""
 
 DEVICE_ENVIRONMENT = (
     "VK_DRIVER_FILES",
@@ -23,7 +24,7 @@ DEVICE_ENVIRONMENT = (
 )
 """The variables that choose the Vulkan driver and the GPU.
 
-Only tools that run modules get these variables. Cache keys contain what identifies the chosen device, not the
+Only tools that run modules get these variables. Cache keys contain the identity of the chosen device instead of the
 variables."""
 
 COMPILING = {"TMPDIR": "."}
@@ -51,7 +52,7 @@ def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def libraries(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return a dict with only the entry `LD_LIBRARY_PATH` of `variables`, or an empty dict.
+    """Return a dict with only the entry `LD_LIBRARY_PATH` of `variables`.
 
     The dict is empty if the entry is absent or its value is empty."""
     # GPU drivers and libraries such as numpy load shared libraries from it, so cache keys contain it.
@@ -181,8 +182,8 @@ def block_argv(
         inputs, parameters: as for `run_argv`.
         protocol: the durations of the warm-up (`warmup_s`) and of the timed calls (`block_s`).
         iterations: the number of timed calls. If None, Google Benchmark searches for the number of calls that takes
-            `block_s`. The search itself takes about as long again.
-        dispatches: whether one more, untimed call gets the runtime's statistics of each dispatch.
+            `block_s`. The search takes about `block_s` in addition.
+        dispatches: whether an additional, untimed call gets the runtime's statistics of each dispatch.
         rotation: a second module, which calls `module` with another copy of the inputs each time. With a rotation,
             there are no dispatch statistics.
     """
@@ -214,7 +215,7 @@ def profiled_benchmark_argv(
     flush_ms: int | None = None,
     parameters: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return a command line for two repetitions of `calls` calls, with a profile of both.
+    """Return a command line that profiles two repetitions of `calls` calls.
 
     The first repetition is the warm-up.
 
@@ -250,7 +251,7 @@ def profiled_replay_argv(
 ) -> tuple[str, ...]:
     """Return a command line that replays a recording repeatedly, and writes a profile of all replays.
 
-    The recording has the device commands of one load of a program and one call. `loads` is the number of replays."""
+    The recording has the device commands of one load and one call of a program. `loads` is the number of replays."""
     return (tool, *device, recording, f"--benchmark_min_time={loads}x", *_profiling(device, output))
 
 

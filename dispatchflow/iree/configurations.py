@@ -66,8 +66,8 @@ class AppliedExecutable:
 def parse(dump: str, given: str = "") -> Applied:
     """Parse `dump`, which the compiler wrote with `--iree-hal-dump-executable-configurations-to`.
 
-    `given` is empty, or a dump of the same module that was made before the compiler chose configurations. It has only
-    the configurations that the module itself requests; these become `Applied.given`."""
+    `given` is a dump of the same module from before the compiler chose configurations; it may be empty. The
+    configurations in `given` become `Applied.given`."""
     starts = [match.start() for match in _EXECUTABLE.finditer(dump)]
     executables = []
     for begin, end in zip(starts, [*starts[1:], len(dump)], strict=False):
@@ -148,7 +148,7 @@ def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
 
 
 def _applied_requests(executable: AppliedExecutable) -> list[str]:
-    """Return all requests for lowering configurations that an executable satisfies.
+    """Return all requests that the lowering configurations of an executable satisfy.
 
     Pipeline `P` with configuration `C` gives `["P", "C", "P and C"]`."""
     translation = f"{executable.pipeline} {executable.translation}".strip()

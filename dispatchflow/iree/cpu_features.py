@@ -17,10 +17,10 @@ LEVELS = {
     "x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"),
     "aarch64": ("generic",),
 }
-"""A dict from an architecture to CPU names, best first, for a machine that hides features of its CPU.
+"""A dict from an architecture to the names of generic CPUs, best first.
 
-Code is then compiled for the first of these names whose features the machine has. Virtual machines may hide features.
-The names for x86-64 are the levels of its psABI."""
+A virtual machine may hide features of its CPU. Code is then compiled for the first of these names whose features the
+machine has. The names for x86-64 are the levels of its psABI."""
 
 _NEVER_SELECTED = frozenset(
     (

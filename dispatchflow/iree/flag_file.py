@@ -13,7 +13,7 @@ EXPECTED = "expected_output"
 FUNCTION = "function"
 PARAMETERS = "parameters"
 IGNORED = ("module", "device", "expected_f16_threshold", "expected_f32_threshold", "expected_f64_threshold")
-"""Ignored flags: a case itself decides which module runs, where, and how results are compared."""
+"""Flags that are ignored. The case determines the module, the device and the error bounds."""
 TAKEN = (INPUT, EXPECTED, FUNCTION, PARAMETERS)
 
 _COMMENTS = ("#", "//")

@@ -57,7 +57,7 @@ def parse(written: str) -> Flags:
 
 
 def of_meaning(flags: Flags) -> Flags:
-    """Select from a case's flags those with which the case's reference must also be compiled.
+    """Return the flags of a case that must also be used to compile the case's reference.
 
     The reference is the case's module, compiled for the target that computes the expected results."""
     # The flags in `_DEFAULTS` change results. `FORMED` is needed if the module's dispatches are already formed.

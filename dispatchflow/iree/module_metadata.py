@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dispatchflow.errors import ToolError
 from dispatchflow.mlir.attributes import split
-from dispatchflow.mlir.functions import BUFFER_VIEW, Declaration, spelling
+from dispatchflow.mlir.functions import ASYNC, BUFFER_VIEW, Declaration, spelling
 
 _NAME = re.compile(r"^// @(.*) : version \d+$", re.MULTILINE)
 _EXPORTS = re.compile(r"^Exported Functions:\n(.*?)(?:^\S|\Z)", re.MULTILINE | re.DOTALL)
@@ -48,7 +48,7 @@ def parse(text: str) -> ModuleMetadata:
         if match["model"] == "async":
             fenced.add(match["name"])
     for match in _UNDECLARED.finditer(exports[1] if (exports := _EXPORTS.search(text)) else ""):
-        if (name := match["name"]) not in functions and not name.startswith("__") and not name.endswith("$async"):
+        if (name := match["name"]) not in functions and not name.startswith("__") and not name.endswith(ASYNC):
             functions[name] = Declaration(_untyped(match["inputs"]), _untyped(match["results"]))
     return ModuleMetadata(named[1], functions, frozenset(fenced))
 

@@ -118,7 +118,7 @@ def hinted(reason: str) -> str:
 
 
 def given_instead(reason: str, entries: Sequence[Entry]) -> str:
-    """Return a text to add to an error message: the available names most similar to a missing one.
+    """Return a text to add to an error message: the available names most similar to a missing name.
 
     The text is empty if `reason`, the runtime's message, is not about a missing weight or a missing scope of
     weights."""
@@ -147,6 +147,6 @@ def safetensors_types(content: BinaryIO) -> dict[str, str]:
 def other_type(held: str | None, element: str) -> bool:
     """Return whether a weight's element type in its file certainly differs from its type in the module.
 
-    `held` is the type in the file, `element` the type in the module. Returns False if `held` is None, or if `element`
-    is not a type in `_SAFETENSORS`."""
+    `held` is the type in the file. `element` is the type in the module. Returns False if `held` is None, or if
+    `element` is not a type in `_SAFETENSORS`."""
     return held is not None and held != element and element in _SAFETENSORS.values()

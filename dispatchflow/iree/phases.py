@@ -1,4 +1,4 @@
-"""Find the files into which the compiler dumps the module after each phase; list flags for more dumps."""
+"""Define the compiler flags for dumps, and find the files with the module after each phase."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def functions(module: str) -> dict[str, int]:
 def found(files: Iterable[str]) -> dict[Phase, str]:
     """Return a mapping from each phase to the name of the file with its dump, in the order of the phases.
 
-    `files` are file names. Only names such as `6.flow.mlir` and `_stdin_.6.flow.mlir` count, where `_stdin_` is the
-    name of the compiler's input."""
+    `files` are file names, such as `6.flow.mlir` or `_stdin_.6.flow.mlir`. The part `_stdin_` is the name of the
+    compiler's input. Names of other forms are ignored."""
     matches = {name: match for name in files if (match := _FILE.fullmatch(name))}
     return dict(sorted((Phase(int(match[1]), match[2]), name) for name, match in matches.items()))
 
@@ -82,7 +82,7 @@ def found(files: Iterable[str]) -> dict[Phase, str]:
 def named(word: str, known: Sequence[Phase], variable: str) -> Phase:
     """Return the phase that `word` names: `flow`, `6`, `6.flow` or `6.flow.mlir`.
 
-    `variable` is the command-line variable whose value is `word`. The error message shows both.
+    `variable` is the command-line variable whose value is `word`. The error message shows the variable and its value.
 
     Raises:
         SpecError: there is no such phase; the error lists all phases.

@@ -93,7 +93,7 @@ class _Benchmarks(msgspec.Struct):
 class _Record(msgspec.Struct, gc=False):
     """One line of an exported profile.
 
-    The class has the fields of all kinds of records that this module reads; a line sets only those of its own kind."""
+    The class has the fields of all kinds of records that this module reads. A line sets only the fields of its kind."""
 
     record_type: str
     schema_version: int = 0

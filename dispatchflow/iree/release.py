@@ -10,10 +10,11 @@ _NEWEST = (999, 0)
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One compiler release, (major, minor), and how MLIR text and flags are written for it.
+    """A compiler release, and how MLIR text and flags are written for it.
 
-    Two other differences between releases are elsewhere. `Target.since` is the first release that knows a target.
-    cases/known_failures.toml lists the cases that a release fails to compile."""
+    The field `release` is the pair (major, minor). Two other differences between releases are described elsewhere.
+    `Target.since` is the first release that knows a target. The file cases/known_failures.toml lists the cases that a
+    release fails to compile."""
 
     release: tuple[int, int] = _NEWEST
 

@@ -14,6 +14,11 @@ from dispatchflow.mlir.attributes import closing, split, unescaped
 BUFFER_VIEW = "!hal.buffer_view"
 """The type of a tensor whose sizes and element type are known only at run time."""
 
+ASYNC = "$async"
+"""The suffix of the functions that the compiler adds when a module is imported from ONNX or PyTorch.
+
+`main$async` contains the user's code; `main` calls it and waits for the results."""
+
 # A symbol's name after `@`: `main`, `"a b"`, `"a\22b"`.
 _SYMBOL = r"\"(?:[^\"\\]|\\.)+\"|[\w.$-]+"
 # A public function as the compiler prints it, on one line. Only functions of the outermost module match: a function of
@@ -127,7 +132,7 @@ def mentions(text: str, name: str) -> bool:
 def module_name(text: str) -> str:
     """Return the name that a module has after it is compiled.
 
-    This is its name in `text`, or `module` if it has none."""
+    The name is in `text`. A module without a name is called `module`."""
     match = re.search(rf"^module @({_SYMBOL})", text, re.MULTILINE)
     return _symbol(match[1]) if match else "module"
 
@@ -161,7 +166,7 @@ def _declared(text: str, opening: int) -> Declaration:
 
 
 def from_facts(facts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Declaration]:
-    """Convert lists of types, as `to_facts` returns them for JSON, back to declarations."""
+    """Convert the result of `to_facts` back to declarations."""
     return {name: Declaration(tuple(inputs), tuple(results)) for name, (inputs, results) in facts.items()}
 
 
@@ -177,7 +182,7 @@ def spelling(written: str) -> str:
     """Return an MLIR type as the runtime's tools spell it.
 
     Tensors of integers or floats are shortened: `tensor<4x8xf32>` and `!torch.vtensor<[4,8],f32>` become `4x8xf32`.
-    For rank 0, both forms become `tensor<f32>`. Other types are only cut at their first space."""
+    For rank 0, both forms become `tensor<f32>`. Other types are cut at the first space."""
     text = written.strip()
     if match := _TENSOR.match(text):
         return f"{match[1]}{match[2]}" if match[1] else f"tensor<{match[2]}>"

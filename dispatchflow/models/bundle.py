@@ -1,6 +1,7 @@
-"""Format the text files of a bundle, a folder in which the sites of a program can be run separately.
+"""Format the text files of a bundle.
 
-A site is a place of the program that launches a dispatch. docs/sites-alone.md lists the files."""
+A bundle is a folder in which the sites of a program can be run separately. A site is a place of the program that
+launches a dispatch. docs/sites-alone.md lists the files."""
 
 from __future__ import annotations
 
@@ -42,17 +43,17 @@ class Bundle(msgspec.Struct, frozen=True):
     program: Program
     sweeps: tuple[Sweep, ...]
     left_out: str | None = None
-    """The name of the case's tuning if it is left out of `sites.toml`; otherwise None.
+    """The name of the case's tuning if `sites.toml` leaves the tuning out; otherwise None.
 
-    A tuning is left out if it reads a file."""
+    A tuning that reads a file is left out."""
     replay: bool = False
     """Whether `repro.sh run` also records each call in a file that `iree-run-replay` reads."""
     execution: int | None = None
     """Which execution of each site was captured, counted from 1; None if it was the last execution."""
     wrong: bool = False
-    """Whether the case's own results are wrong.
+    """Whether the results of the case are wrong.
 
-    If they are, the expected results of the sites may be wrong too, because the case computed them."""
+    The expected results of the sites, which the case computed, may then be wrong too."""
 
 
 WRONG = (
@@ -200,8 +201,8 @@ def _given(sweep: Sweep) -> str:
 def _of_tools(word: str) -> str:
     """Convert an entry of a spec's `inputs` or `expected` to the spelling of IREE's tools.
 
-    For example, `tensor<f32>=@x.bin` becomes `f32=@x.bin`. The range in `4xi32=0..1` stands for random
-    integers. IREE's tools cannot make them; the result is `4xi32=0`. `doit extract` writes no range except `0..1`."""
+    For example, `tensor<f32>=@x.bin` becomes `f32=@x.bin`. IREE's tools cannot make random integers in
+    a range: `4xi32=0..1` becomes `4xi32=0`. No range except `0..1` occurs."""
     type_, equals, value = word.partition("=")
     return f"{type_.removeprefix('tensor<').removesuffix('>')}{equals}{'0' if value == '0..1' else value}"
 
@@ -244,8 +245,8 @@ def readme(bundle: Bundle) -> str:
 def sources(program: Program, site: Site) -> list[str]:
     """Return one line of text for each operation in the user's source that `site` computes.
 
-    The line has the operation's kind, such as `linalg.matmul` or `onnx.Conv`. If the operation's name and its place in
-    the source are known, the line has them too."""
+    The line has the operation's kind, such as `linalg.matmul` or `onnx.Conv`. The operation's name and its place in
+    the source follow, if they are known."""
     known = {operation.number: operation for operation in program.operations}
     found = (known[origin.operation] for origin in site.origins)
     return [" ".join(filter(None, (each.kind, each.name, each.place))) for each in found]

@@ -20,7 +20,7 @@ Span = tuple[int, int]
 class Split(msgspec.Struct, frozen=True):
     """The wall time of one or more calls, and the five parts that add up to this time; all in ns.
 
-    A point in time that fits several parts counts only in the first of them, in the order of the fields."""
+    If a point in time fits several parts, it counts only in the part whose field comes first."""
 
     call_ns: int
     """The wall time of the calls, as the benchmark tool measured it."""
@@ -43,7 +43,7 @@ class Split(msgspec.Struct, frozen=True):
 
 
 def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], call_ns: int) -> Split:
-    """Divide `call_ns`, the wall time of profiled calls, into parts such as waiting.
+    """Divide the wall time `call_ns` of profiled calls into parts such as waiting.
 
     Raises:
         ToolError: the launches and operations cover more time than `call_ns`."""
@@ -71,10 +71,11 @@ def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], c
 
 
 def spans_of(launches: Iterable[Launch], operations: Iterable[QueueOperation]) -> list[Span]:
-    """Return the time span (start, end), in ns, of each queue operation: its execution, if recorded.
+    """Return the time span (start, end), in ns, of each queue operation.
 
-    If the execution is not recorded, the span covers all dispatches of the operation. If there are none, the span is
-    the wait for dependencies, from `submitted_ns` to `ready_ns`."""
+    The span is the recorded execution of the operation. If the execution is not recorded, the span covers all
+    dispatches of the operation. If there is neither a record nor a dispatch, the span is the wait for dependencies,
+    from `submitted_ns` to `ready_ns`."""
     executing = _executing(launches)
     return [_span(each, executing.get(each.submission)) for each in operations]
 
@@ -110,10 +111,10 @@ def union_ns(spans: Iterable[Span]) -> int:
 
 
 def own_times(launches: Sequence[Launch]) -> list[int]:
-    """Return each launch's share, in ns, of the time in which launches (executions of dispatches) run.
+    """Return each launch's share of the total running time, in ns.
 
-    If two launches run at the same time for 10 ns, each gets 5 ns. The sum of all shares is exactly the time in which
-    at least one launch runs."""
+    A launch is an execution of a dispatch. If two launches run at the same time for 10 ns, each launch gets 5 ns. The
+    sum of all shares is exactly the time in which at least one launch runs."""
     own = [0] * len(launches)
     edges = sorted(
         (moment, kind, place)

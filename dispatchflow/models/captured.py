@@ -1,8 +1,8 @@
 """Read the operands and results of a program's sites from what the function `df_capture` returns.
 
 A site is a place of the program that launches a dispatch. The script `_capturer.py` adds `df_capture` to the program.
-This function calls the program and returns the content of slots: globals with the captured values. The slot of a
-scalar is an i64 with the scalar's bits."""
+`df_capture` calls the program and returns the content of slots. A slot is a global that holds a captured value. The
+slot of a scalar is an i64 with the scalar's bits."""
 
 from __future__ import annotations
 
@@ -179,10 +179,10 @@ def with_fills(
 ) -> tuple[Capture, dict[str, bytes]]:
     """Find the undefined elements of captured tensors: those that differ between two calls.
 
-    `one` and `contents` are from the first call, and `other` is from the second. In the two calls, memory that the
-    program never wrote was filled with different numbers. The result is `one` with its undefined tensors marked, and
-    a dict from the names of their masks (`Tensor.undefined_name`) to the masks' bytes. Tensors whose sizes differ are
-    moved to `missing`."""
+    `one` and `contents` are the results of `capture` for the first call. `other` has the contents of the second call,
+    in which memory that the program never wrote was filled with another number. Tensors with undefined elements are
+    marked in the `Capture` that is returned. The dict that is returned has the bytes of each mask under the mask's name
+    (`Tensor.undefined_name`). Tensors whose sizes differ between the calls are moved to `missing`."""
     tensors: list[Tensor] = []
     missing = list(one.missing)
     masks: dict[str, bytes] = {}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from dispatchflow.mlir.functions import ASYNC
 from dispatchflow.models import kinds
 from dispatchflow.models.tagged import Node
 
 Point = int | str
 """A point of the def-use graph: the number of a node, or the name of a point that is no operation.
 
-These names are `argument main 0` for argument 0 of the function `main`, `result main` for the results of this function,
-and `constant`, on which all operations without operands depend."""
+For example, `argument main 0` is argument 0 of the function `main`, and `result main` stands for all results of `main`.
+Operations without operands depend on the point `constant`."""
 
 
 class DefUse:
@@ -20,7 +21,9 @@ class DefUse:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self.owner = [self._owner(number) for number in range(len(nodes))]
-        """The number of each operation's node; in the body of a linalg operation, that operation's number."""
+        """The number of each operation's node.
+
+        For an operation in the body of a linalg operation, it is the number of the linalg operation."""
         self.before: dict[Point, dict[Point, None]] = {}
         self.after: dict[Point, dict[Point, None]] = {}
         for number in range(len(nodes)):
@@ -69,8 +72,7 @@ class DefUse:
     def between(self, begin: Iterable[Point], end: Iterable[Point], is_passed: Callable[[int], bool]) -> set[int]:
         """Return the numbers of the nodes inside a path from a point of `begin` to a point of `end`.
 
-        A path leads from values to their uses. Between its two ends are only nodes for which `is_passed` returns
-        True."""
+        A path leads from values to their uses. `is_passed` returns True for all nodes inside the path."""
         forward = self._reached(self.after, begin, is_passed)
         backward = self._reached(self.before, end, is_passed)
         return {point for point in forward & backward if isinstance(point, int) and is_passed(point)}
@@ -96,5 +98,5 @@ class DefUse:
 
 
 def _called(function: Node) -> str:
-    """Return the function's name without the suffix `$async`, which the compiler adds."""
-    return (function.symbol or "").removesuffix("$async")
+    """Return the function's name without the suffix `$async`."""
+    return (function.symbol or "").removesuffix(ASYNC)

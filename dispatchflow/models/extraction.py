@@ -34,15 +34,15 @@ class Argument(msgspec.Struct, frozen=True):
     value: str
     """The name of what the argument passes to the dispatch.
 
-    If the argument is an operand of the dispatch, this is the operand's name, such as `in0`. If it is the size of a
-    dimension, this is the name of the operand or result that has this dimension. If it is a number that occurs only in
-    the dispatch's workload, this is `workload0`."""
+    If the argument is an operand of the dispatch, this is the operand's name, such as `in0`. If the argument is the
+    size of a dimension, this is the name of the operand or result that has the dimension. If the argument is a number
+    that occurs only in the dispatch's workload, this is `workload0`."""
     dim: int | None = None
     """The index of the dimension whose size is passed; None if no size is passed."""
 
 
 class Extract(msgspec.Struct, frozen=True):
-    """An extracted module: one executable, and a function that launches one export (kernel) of it."""
+    """An extracted module: an executable, and a function that launches one of its exports (kernels)."""
 
     executable: str
     export: str
@@ -67,7 +67,7 @@ class Value(msgspec.Struct, frozen=True):
     content: bytes | None = None
     """The bytes of a scalar, little-endian; None for a tensor, whose bytes are in a file."""
     undefined: bool = False
-    """Whether some elements depend on memory that the program never wrote, so that they are arbitrary."""
+    """Whether some elements depend on memory that the program never wrote."""
 
 
 class Sweep(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ class Sweep(msgspec.Struct, frozen=True):
     expected: tuple[str, ...] = ()
     """The value of `expected` in the `[[sweep]]` table; empty if the results are not compared."""
     files: tuple[tuple[str, str], ...] = ()
-    """The files beside the module: for each, its name and the name of the captured value in it.
+    """The name of each file beside the module, with the name of the captured value in the file.
 
     An example is the pair (`s01.in0.bin`, `in0`)."""
     why: str | None = None
@@ -125,7 +125,7 @@ def captured_first(sites: Sequence[Site], captured: Container[int]) -> list[Site
 
 
 def without_module(program: Program, extracted: Extracted, sites: Sequence[int]) -> list[int]:
-    """Return those of the site numbers `sites` for which no module was extracted."""
+    """Return the numbers in `sites` for which no module was extracted."""
     return [s.number for s in program.sites if s.number in sites and s.dispatch not in extracted.dispatches]
 
 

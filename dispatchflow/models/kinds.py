@@ -1,6 +1,7 @@
-"""Classify MLIR operations by name: some compute, some move or reshape tensors, some do neither.
+"""Classify MLIR operations by name.
 
-Those that do neither are constants, and the structure of a program, such as functions, calls and loops."""
+Some operations compute, and some move or reshape tensors. All other operations are constants, or belong to the
+structure of a program, such as functions, calls and loops."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def is_control(kind: str) -> bool:
 
 
 def is_frame(kind: str) -> bool:
-    """Return whether an operation only gives a program its structure, and computes nothing itself.
+    """Return whether an operation computes nothing, and only gives a program its structure.
 
     Examples are a module, a function, a call, a return, a loop, and the load of a global."""
     return _FRAME.match(kind) is not None or is_control(kind)
@@ -53,7 +54,7 @@ def is_constant(kind: str) -> bool:
 
 
 def reshapes(kind: str) -> bool:
-    """Return whether an operation needs no dispatch, because it only changes a shape or fills a tensor."""
+    """Return whether an operation only changes a shape or fills a tensor; it then needs no dispatch."""
     return _RESHAPE.match(kind) is not None
 
 
@@ -69,7 +70,7 @@ def computes(node: Node) -> bool:
 
 
 def is_around(operation: Computation) -> bool:
-    """Return whether an operation in a dispatch only serves others, as loads, stores and fills do."""
+    """Return whether an operation in a dispatch only serves other operations, as a load or fill does."""
     return _AROUND.match(operation.kind) is not None or not (operation.tensor or operation.scalars)
 
 

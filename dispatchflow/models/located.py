@@ -56,7 +56,7 @@ class SiteCheck(msgspec.Struct, frozen=True):
     why: str | None = None
     """The reason why the site is not compared; None if it is compared."""
     uncompiled: bool = False
-    """Whether the site is not compared because it does not compile for the target of the reference."""
+    """Whether the site does not compile for the target of the reference, and is therefore not compared."""
 
     @property
     def worst(self) -> ResultCheck | None:
@@ -85,12 +85,12 @@ class Located(msgspec.Struct, frozen=True):
     checks: tuple[SiteCheck, ...]
     """The comparisons with the reference, one for each requested site, in program order."""
     whole: str | None = None
-    """The reason why the case's own results are wrong; None if they are right or were not verified."""
+    """The reason why the results of the case are wrong; None if they are right or were not verified."""
     other: str | None = None
-    """The name of another target that can serve as the reference; None if none is needed or none is found.
+    """The name of another target that can serve as the reference; None if no target is needed or found.
 
-    Another target is needed if some sites do not compile for the present reference. This machine has a device of the
-    target found, and the first of those sites compiles for it."""
+    Another target is needed if some sites do not compile for the present reference. The other target has a device on
+    this machine, and the first of these sites compiles for it."""
 
     @property
     def wrong(self) -> tuple[SiteCheck, ...]:

@@ -68,9 +68,9 @@ def _exports(run: Sequence[Launch]) -> tuple[str, ...]:
 def _by_order_of_creation(
     runs: Sequence[Sequence[Launch]], candidates: Mapping[tuple[str, ...], Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Match a profile's command buffers with the program's, by order of creation.
+    """Match the command buffers of a profile with those of the program, by order of creation.
 
-    `{4: [0, 2]}` means that number 4 in the profile is 0 or 2 in the program."""
+    `{4: [0, 2]}` means that command buffer 4 of the profile is command buffer 0 or 2 of the program."""
     sequences: dict[int, set[tuple[str, ...]]] = defaultdict(set)
     count: dict[int, int] = defaultdict(int)
     for run in runs:

@@ -30,10 +30,9 @@ def function(content: bytes) -> str:
 
 
 def weight_files(content: bytes) -> dict[str, str]:
-    """Return the files of external data that an ONNX model uses, and the name of a tensor in each.
+    """Return a dict from the path of each weight file to the name of the file's first tensor.
 
-    `content` is the ONNX file. The paths are relative to the model's folder. Each name is that of the file's first
-    tensor."""
+    `content` is the ONNX file. The paths are relative to the folder of the ONNX file."""
     found: dict[str, str] = {}
     if b"location" not in content:  # this search takes some ms, reading every node takes seconds
         return found

@@ -15,8 +15,8 @@ _ALIAS = re.compile(r"^(#loc\d*) = loc\((\"(?:[^\"\\]|\\.)*\")", re.MULTILINE)
 def blamed(log: str, printed: str, labelled: str) -> str | None:
     """Return the ONNX node at which the compiler reports its first error, as `node 'conv1' (Conv)`.
 
-    The result is None if the log has no error at an ONNX node. `printed` is the compiled module, without locations;
-    `labelled` is the same module with the nodes' names as locations."""
+    The result is None if there is no error, or the first error is not at an ONNX node. `printed` is the text of the
+    compiled module without locations. `labelled` is the same module with the nodes' names as locations."""
     if (error := _ERROR.search(log)) is None:
         return None
     lines = printed.split("\n", line := int(error[1]))[:line]

@@ -1,4 +1,4 @@
-"""Say how a network in a format that is neither MLIR nor ONNX becomes an MLIR module."""
+"""Say how to make an MLIR module from a network in a format other than MLIR and ONNX."""
 
 from __future__ import annotations
 

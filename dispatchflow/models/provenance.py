@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from dispatchflow.mlir.functions import ASYNC
 from dispatchflow.models import kinds, work
 from dispatchflow.models.def_use import DefUse, Point
 from dispatchflow.models.site import Evidence, Origin, Program, Site, SourceOperation
@@ -38,8 +39,7 @@ def program(source: Source, formed: Dispatches, host: Launches) -> Program:
             sites.append(_site(number, launch, formed.dispatches[tag], (*known[0], *known[1])))
         else:
             sites.append(_site(number, launch, None, _sorted("launch", _users(graph, launch.origins))))
-    return Program(_operations(graph, source, {o.operation for s in sites for o in s.origins}), tuple(sites),
-                   source.unlabelled, _calls(host))  # fmt: skip
+    return Program(_operations(graph, source), tuple(sites), source.unlabelled, _calls(host))
 
 
 def _calls(host: Launches) -> dict[str, tuple[str, ...]]:
@@ -51,8 +51,8 @@ def _calls(host: Launches) -> dict[str, tuple[str, ...]]:
 
 
 def _called(function: str) -> str:
-    """Return the function's name without the suffix `$async`, which the compiler adds."""
-    return function.removesuffix("$async")
+    """Return the function's name without the suffix `$async`."""
+    return function.removesuffix(ASYNC)
 
 
 def _sorted(evidence: Evidence, operations: set[int]) -> tuple[Origin, ...]:
@@ -76,16 +76,13 @@ def _site(number: int, launch: Launch, dispatch: Dispatch | None, origins: tuple
     )
 
 
-def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceOperation, ...]:
-    """Return the user's operations, without constants, functions, loops and bodies of linalg operations.
-
-    `named` has the numbers of the operations that sites compute; these are always kept."""
+def _operations(graph: DefUse, source: Source) -> tuple[SourceOperation, ...]:
+    """Return the user's operations, without constants, functions, loops and bodies of linalg operations."""
     variable = graph.depends_on_arguments()
     return tuple(
         SourceOperation(number, node.kind, node.name, node.place, kinds.computes(node), number not in variable)
         for number, node in enumerate(source.nodes)
-        if graph.owner[number] == number
-        and (number in named or not (kinds.is_frame(node.kind) or kinds.is_constant(node.kind)))
+        if graph.owner[number] == number and _is_users(node.kind)
     )
 
 
@@ -114,7 +111,7 @@ def _origins(graph: DefUse, dispatch: Dispatch, computing: bool) -> set[int]:
 
 
 def _users(graph: DefUse, tags: Iterable[int]) -> set[int]:
-    """Return the numbers in `tags` that stand for operations, but not for constants, functions or loops.
+    """Return the numbers in `tags`, without those of constants, functions and loops.
 
     If operation 7 is inside linalg operation 5, the number 7 becomes 5."""
     owners = {graph.owner[tag] for tag in tags}
@@ -126,9 +123,9 @@ def _is_users(kind: str) -> bool:
 
 
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
-    """Infer what a dispatch computes if `located` has no operations for it.
+    """Infer what a dispatch computes if `located` has no operations for the dispatch.
 
-    A dispatch between those of operations 3 and 5 may compute operation 4."""
+    For example, a dispatch between the dispatches of operations 3 and 5 may compute operation 4."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)

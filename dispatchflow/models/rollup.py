@@ -1,8 +1,8 @@
 """Add up the times of a program's sites by source operation, by scope or by executable.
 
 A site is a place of the program that launches a dispatch. A source operation is an operation that the user wrote. A
-scope is a prefix of such operations' names: `blocks.0`. Each site's time is in one part only. By operation,
-sites that compute `conv1` and `relu1` are in the part `conv1 + relu1`."""
+scope is a prefix of the names of source operations, such as `blocks.0`. The time of each site is in exactly one part.
+If times are added up by source operation, a site that computes `conv1` and `relu1` is in the part `conv1 + relu1`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SETUP = frozenset({"linalg.fill", "tensor.empty", "arith.constant", "onnx.Const
 
 
 class Part(msgspec.Struct, frozen=True):
-    """The summed times of all sites that are grouped under one name, such as that of a source operation."""
+    """The summed times of all sites that have the same name, such as the name of a source operation."""
 
     name: str
     sites: tuple[int, ...]

@@ -11,13 +11,13 @@ Evidence = Literal["location", "data flow", "launch"]
 """The evidence that a site computes a source operation.
 
 - `location`: an operation inside the site's dispatch has the location of the source operation.
-- `data flow`: the locations inside the dispatch do not suffice as evidence, because loads, stores and moves of data
-  may have the location of another operation. In the def-use graph, the source operation lies between the operations
-  of the preceding dispatches and those of the following dispatches. If there is no such operation, operations of
-  the preceding and following dispatches are taken, if their locations also occur inside the site's dispatch.
+- `data flow`: the locations inside the dispatch may be wrong, because loads, stores and moves of data may have the
+  location of another operation. In the def-use graph, the source operation lies between the operations of the
+  preceding dispatches and the operations of the following dispatches. If no operation lies there, the source
+  operation belongs to a preceding or following dispatch, and has a location that occurs inside the site's dispatch.
   For example, a copy into a padded tensor has the location of the convolution that reads the tensor.
-- `launch`: the compiler added the dispatch after it had formed all others. The operation that launches the dispatch
-  has the location of the source operation."""
+- `launch`: the compiler added the dispatch after it had formed all other dispatches. The operation that launches the
+  dispatch has the location of the source operation."""
 
 
 class SourceOperation(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ class Site(msgspec.Struct, frozen=True):
 
     It is None if the compiler added the dispatch later."""
     elements: tuple[str, ...] = ()
-    """The sorted element types of the operands of the site's arithmetic operations; empty if it has none."""
+    """The sorted element types of the operands of the site's arithmetic operations."""
 
 
 class Program(msgspec.Struct, frozen=True):

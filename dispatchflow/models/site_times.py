@@ -31,13 +31,13 @@ class Calls(NamedTuple):
     """The profiling events of the measured calls of a block (one profiled process)."""
 
     launches: tuple[tuple[Group, Launch], ...]
-    """Each launch, with the number of its site, such as `(3,)`, or of all its possible sites: `(3, 7)`."""
+    """Each launch, with the numbers of the sites to which it may belong, such as `(3,)` or `(3, 7)`."""
     operations: tuple[QueueOperation, ...]
     calls: int
     total_ns: int
     """The wall time of all measured calls together."""
     steady: bool
-    """Whether all calls submitted the same operations, so that warm-up calls were recognized and left out."""
+    """Whether all calls submitted the same operations. If they did, the warm-up calls are left out."""
 
 
 class SiteBlock(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class SiteTime(msgspec.Struct, frozen=True):
     blocks_ns: tuple[float, ...]
     """The total time of the site's executions in one call; one number for each block (profiled process)."""
     own_ns: int
-    """The site's part of `Split.dispatches_ns`, the time in which dispatches run; all parts add up to it."""
+    """The site's part of the time in which dispatches run. All parts add up to `Split.dispatches_ns`."""
     share: float
     """`own_ns` as a fraction of the wall time of the call."""
     workgroups: tuple[int, int, int] | None
@@ -111,7 +111,7 @@ class ProgramTimes(msgspec.Struct, frozen=True):
     at_load_ns: int | None = None
     """The time in ns that dispatches take while the program is loaded; None if unknown or if none run.
 
-    Profiles begin after the load; therefore the load's commands are recorded, and a replay is profiled."""
+    A profile begins after the load. The time is therefore measured in a replay of the load's commands."""
     load_unknown: str | None = None
     """The reason why `at_load_ns` is unknown in a program whose initializers launch dispatches."""
 
@@ -134,7 +134,7 @@ def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetit
 def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Repetition]) -> Calls:
     """Return the events of the measured calls of one process, with the possible sites of each launch.
 
-    If all calls submit the same operations, only the calls of the last repetition are measured; the earlier ones are
+    If all calls submit the same operations, only the calls of the last repetition are measured; earlier calls are
     warm-up. Otherwise all calls are measured.
 
     Raises:
@@ -159,7 +159,7 @@ def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Rep
 
 
 def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int) -> int | None:
-    """Return how long dispatches run when a program is loaded, before its first call, in ns.
+    """Return the time, in ns, that dispatches take while a program is loaded.
 
     Initializers may launch dispatches. The result is the median of `loads` loads, or None if the time cannot be
     determined."""

@@ -26,7 +26,7 @@ class Node(msgspec.Struct, frozen=True):
     arguments: tuple[tuple[int, int], ...]
     """The operands that are block arguments, each as a pair (N, i).
 
-    The pair means argument i of a block of node N, an operation that encloses this one."""
+    N is the index of a node that contains this operation, and i is the index of the argument in a block of the node."""
     name: str | None = None
     place: str | None = None
 
@@ -34,7 +34,7 @@ class Node(msgspec.Struct, frozen=True):
 class Source(msgspec.Struct, frozen=True):
     """The operations of the module that is given to the compiler.
 
-    The operation that `nodes[N]` describes has the location `df.op.N`, except the module itself, `nodes[0]`."""
+    The operation of `nodes[N]` has the location `df.op.N`. The module, `nodes[0]`, has no such location."""
 
     nodes: tuple[Node, ...]
     unlabelled: str | None = None
@@ -116,7 +116,7 @@ _SCRIPT = Path(__file__).with_name("_tagger.py")
 def tagger_argv(python: str, bindings: str, command: str, source: str, **files: str) -> tuple[str, ...]:
     """Return the command line that runs a command of `_tagger.py` on the module in the file `source`.
 
-    `bindings` is the folder of IREE's Python bindings. Each keyword argument becomes an option of the script, such as
-    `facts="launches.json"`; files are in the working directory."""
+    `bindings` is the folder of IREE's Python bindings. Each keyword argument becomes an option:
+    `facts="launches.json"` becomes `--facts=launches.json`. The files are in the working directory."""
     options = (f"--{option}={name}" for option, name in files.items())
     return (python, "-I", "-S", str(_SCRIPT), command, f"--bindings={bindings}", f"--input={source}", *options)

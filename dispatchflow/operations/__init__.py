@@ -1,4 +1,6 @@
-"""The registry of operations; each file of this folder without a leading `_` defines one operation."""
+"""The registry of operations.
+
+Each file of this folder defines one operation, except `api.py` and files whose names begin with `_`."""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ Each dim is a variable of the command line and a column of result rows."""
 OPTIONS = options_of(OPERATIONS.values())
 """The options of all operations; each is a variable of the command line and a column of result rows.
 
-If several operations have an option with the same name, its values are either numbers in all of them, or words in all.
+If several operations have an option of the same name, the values of these options are either all numbers or all words.
 """
 
 __all__ = ["DIMS", "OPERATIONS", "OPTIONS", "Loop", "Operand", "Operation", "Option", "refuse_taken"]

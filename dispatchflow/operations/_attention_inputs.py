@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 # A score is the argument of an exponential: the product of query and key, times the scale, plus the mask.
 _GAP = 128.0
-"""If a score is lower than the query's largest score by this amount, its exponential underflows to 0."""
+"""If a score is this much below the query's largest score, the score's exponential underflows to 0."""
 
 _STEP = 8.0
 """The magnitude of each term of a score in the recipe `balanced`: all terms are 8 or -8.
 
-A term is the product of a query's element and a key's element, times the scale; or the element of a mask, which is
-always -8. All keys have equal scores. If a kernel does not read one of the terms of -8 in one key's score, this score
-rises by 8. The key then gets most of the weight, even among hundreds of keys: exp(8) is 2981."""
+A term is the product of a query's element and a key's element, times the scale. A mask adds a term of -8 to each score.
+All keys have equal scores. If a kernel does not read a term of -8 of one key, the score of this key rises by 8. The key
+then gets most of the weight, even among hundreds of keys: exp(8) is 2981."""
 
 
 class Shape(NamedTuple):
-    """The sizes of an attention, named as in `Attention.dims`, and its options."""
+    """The sizes and options of an attention. The sizes are named as in `Attention.dims`."""
 
     b: int
     m: int
@@ -36,10 +36,10 @@ class Shape(NamedTuple):
     k1: int
     k2: int
     power: int
-    """The scale, a factor of all scores, is 2**-power."""
+    """The products of queries and keys are multiplied by the scale 2**-power."""
     masked: bool
     last: Array
-    """The index of the last key that a query may see, for each query; k2 - 1 without a causal mask."""
+    """The index of the last key that each query may see; k2 - 1 without a causal mask."""
 
 
 def _split(shape: Shape, score: float) -> tuple[float, float]:
@@ -52,7 +52,7 @@ def _split(shape: Shape, score: float) -> tuple[float, float]:
 
 # The inputs that this recipe and the following ones make for an element type are exact in this type.
 def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
-    """Return inputs in which, for each query, some keys have equal scores and the others get no weight."""
+    """Return inputs in which each query gives some keys equal scores, and all other keys no weight."""
     # The exponentials of the equal scores are 1, and those of the other scores are 0. The sum of the exponentials is
     # then the count of keys with equal scores, and a result is the mean of these keys' values, nearly all integers. A
     # key that is lost, doubled or wrongly included changes the result by at least about 1 / count.
@@ -155,7 +155,7 @@ def balanced(shape: Shape, turned: bool) -> list[Array]:
     """Return inputs in which, for each query, all keys have equal scores.
 
     A score is a sum of terms that are 8 or -8. The keys have the same terms, in different random orders. If `turned`
-    is true, all queries have the opposite signs."""
+    is true, the signs of all queries are reversed."""
     # If a kernel does not read one place of a key, only the score of this key rises or falls. If the score rises, the
     # key gets nearly all the weight. Queries alternate in sign, so that a score that falls for one query rises for the
     # next; `turned` swaps the signs of the queries. If the kernel does not read one place of a query, the scores from
@@ -207,7 +207,7 @@ def tail(element: ElementType) -> float:
 
 
 def _spread(size: int) -> Array:
-    """Return the indices 0 … size - 1 in an order in which even the first few are spread out.
+    """Return the indices 0 … size - 1 in a mixed order.
 
     For any n, the first n indices are spread over the whole range."""
     stride = next(step for step in range(max(int(size * 0.618), 1), size + 1) if gcd(step, size) == 1)
@@ -215,7 +215,7 @@ def _spread(size: int) -> Array:
 
 
 def peaked(shape: Shape, element: ElementType) -> list[Array]:
-    """Return inputs in which a query gives weight to one group of keys only, or to all groups.
+    """Return inputs in which a query gives weight to one group of keys, or to all groups.
 
     A group is four neighboring keys. Every fourth query gives weight to all groups that it may see."""
     # Every fourth query, counted from the last one, has all groups, and any other query has one. (With a single column

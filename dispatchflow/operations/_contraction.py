@@ -189,7 +189,7 @@ class Contraction(Summed):
 """
 
     def _generic(self, attribute: str) -> str:
-        """Return the product as text of a `linalg.generic`, not of a named op; zero points are not supported."""
+        """Return the text of a `linalg.generic` that computes the product; zero points are not supported."""
         dims, maps = self._maps()
         inputs = {f"arg{i}": operand.type for i, operand in enumerate(self.operands()[:2])}
         # The names cannot be `a` and `b`, because `%b` is the size of the dim `b` if it is dynamic.

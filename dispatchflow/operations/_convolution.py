@@ -142,7 +142,7 @@ class Convolution(Summed, Window):
 """
 
     def dense(self, image: Array, weights: Array) -> Array:
-        """Convolve the image, padded with zeros, with the weights in numpy; no epilogue is applied."""
+        """Convolve an image with weights in numpy. The image is padded with zeros; no epilogue is applied."""
         import numpy as np
 
         from dispatchflow.operations._numeric import product

@@ -1,4 +1,4 @@
-"""Epilogues: functions applied to each element of a result before it is stored, in the same dispatch."""
+"""Epilogues: functions that a dispatch applies to each element of its result before the store."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Summed(Operation):
     def parameters(self) -> tuple[Operand, ...]:
         """Return a tuple with the operand that the epilogue reads, or an empty tuple if it reads none.
 
-        This operand is the operation's last one, and has the result's element type."""
+        This operand is the last operand of the operation, and has the result's element type."""
         if self.epilogue in ("none", "cast"):
             return ()
         result, axis = self.result(), self.channel_axis

@@ -1,7 +1,7 @@
 """Choose inputs of the recipe `exact`, for which the accumulator represents all partial sums exactly.
 
 A recipe is a way to make inputs for verification (docs/verification.md). An operation has one or more sets of exact
-inputs, `exact`, `exact2`, …, with different numbers or with zeros at different positions."""
+inputs, named `exact`, `exact2`, … The sets have different numbers, or zeros at different positions."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import NamedTuple, Protocol
 from dispatchflow.mlir.types import Signature, TensorType
 
 _SETS = 4
-"""The largest number of sets of exact inputs; each set needs another call of the module.
+"""The largest number of sets of exact inputs, not counting the set with negative sums.
 
-`thinnings` may add one more set, with negative sums."""
+Each set needs a call of the module. `thinnings` may add the set with negative sums."""
 
 FEW = 3
 """The least number of results that should depend on each input element.
 
 If fewer results depend on an element, and results are clipped (by a relu) or rounded, an error in the element may
-change none of them. More sets of inputs are then made."""
+change no result. More sets of inputs are then made."""
 
 _ROWS = 16
 """The least number of results that should use each element of a factor, if there is a relu or gelu.
@@ -31,16 +31,16 @@ this set if a factor is unsigned."""
 
 
 _LARGEST_BITS, _SUM_BITS, _SUM_TERMS, _RESULT_BITS = 8, 32, 32, 8
-"""The limits within which the recipe `largest` is used; it shows sums computed in too few bits.
+"""The limits within which the recipe `largest` is used.
 
-The recipe is used if factors are integers of at most 8 bits, sums are computed in at least 32 bits and have at least
-32 terms, and results have at least 8 bits. Otherwise it is not needed or shows nothing. For example, the recipe
-`exact` is enough for factors of 16 bits: its sums exceed the range of 32 bits, and a kernel that adds in fewer bits
-gives wrong results."""
+The recipe shows sums that a kernel computes in too few bits. It is used if factors are integers of at most 8 bits, sums
+are computed in at least 32 bits and have at least 32 terms, and results have at least 8 bits. Otherwise the recipe is
+not needed or shows nothing. For example, factors of 16 bits do not need it: their sums in the recipe `exact` exceed the
+range of 32 bits, and a kernel that adds in fewer bits gives wrong results."""
 
 
 class Operand(Protocol):
-    """The part of `api.Operand` that is used here; `api` imports this file, so this file cannot import it."""
+    """The part of `api.Operand` that is used here. This file cannot import `api`, which imports this file."""
 
     @property
     def type(self) -> TensorType: ...
@@ -125,7 +125,7 @@ class Thinning(NamedTuple):
     For example, each row of a matrix keeps 64 nonzero elements."""
 
     axes: tuple[tuple[int, ...], ...]
-    """The axes of each operand along which it has zeros: (1,) if each row has some, () if none.
+    """The axes of each operand along which the operand has zeros; () for an operand without zeros.
 
     With ((1,), ()), some elements in each row of the first operand are 0, and the second operand has no zeros."""
     share: int = 0
@@ -134,8 +134,9 @@ class Thinning(NamedTuple):
     parts: int = 1
     """The number of sets of inputs that have zeros along `axes`, at different positions in each set.
 
-    The number is large enough that in some set, each element that is not 0 contributes to a result. `part` is this
-    set's index, from 0. The last sets are left out if the operation would have more than `_SETS`."""
+    The number is large enough for each element of an operand without zeros to contribute to a result in at least one of
+    these sets. `part` is the index, from 0, of the set that this object describes. The last sets are left out if the
+    operation would have more than `_SETS` sets."""
     balanced: bool = False
     """Whether the terms of a sum are 1 and -1 and add up to 3 or 4, so that the result shows a lost term.
 
@@ -197,7 +198,7 @@ def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
-    """Estimate in how many terms of sums an element of `operands` occurs, at least.
+    """Estimate the least number of terms in which an element of `operands` occurs.
 
     For matrices [m, k] and [k, n], the result is min(m, n)."""
     products = operation.result().size * operation.terms
@@ -209,10 +210,10 @@ def _factor(operand: Operand) -> bool:
 
 
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
-    """Choose how many elements of a line of an operand are nonzero, such as a row of A in A·B.
+    """Choose how many elements in each line of an operand are nonzero.
 
-    With this number, each sum of `terms` terms has at most `safe` nonzero terms. The result is 0 if this is
-    impossible."""
+    A line is, for example, a row of A in A·B. With the chosen number, each sum of `terms` terms has at most `safe`
+    nonzero terms. The result is 0 if this is impossible."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

@@ -102,16 +102,16 @@ def few_terms(few: Array, raw: Array, terms: int, layer: bool, types: Signature)
 def _late(raw: Array) -> Array:
     """Return the indices of the last `_end(n)` columns, in a random order for each row.
 
-    n is the number of columns of `raw`, whose random numbers decide the order."""
+    n is the number of columns of `raw`. The random numbers in `raw` decide the order."""
     n = raw.shape[1]
     columns: Array = n - _end(n) + raw[:, -_end(n) :].argsort(axis=1)
     return columns
 
 
 def _end(n: int) -> int:
-    """Return the number of the last elements of a row among which outliers are allowed.
+    """Return the size of the part at the end of a row that may have outliers.
 
-    For n = 8192 elements, the number is 32."""
+    In a row of 8192 elements, this part has 32 elements."""
     # A correct kernel that updates a sum of squares at each column adds up many rounding errors after an
     # outlier (an element far from the mean). Few columns may therefore follow.
     return min(max(n // 256, 16), n)

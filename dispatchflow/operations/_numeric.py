@@ -17,7 +17,7 @@ IREE does not document these errors."""
 def product(lhs: Array, rhs: Array) -> Array:
     """Return `lhs @ rhs`; integer sums wrap in int64.
 
-    Integer sums below 2**53 are computed in float64, because BLAS is faster than numpy's loops."""
+    Integer sums below 2**53 are computed in float64 by BLAS, which is faster than numpy's integer loops."""
     if lhs.dtype != np.int64:
         result: Array = lhs @ rhs
         return result

@@ -21,7 +21,7 @@ def dtype_of(element: ElementType) -> np.dtype:
 def stream(index: int, recipe: int, count: int) -> Array:
     """Return the first `count` random 64-bit integers of a stream.
 
-    `index` is the number of the operand, and `recipe` that of the recipe, which is a way to make inputs: 0 for
+    `index` is the number of the operand. A recipe is a way to make inputs, and `recipe` is the recipe's number: 0 for
     `exact`, 1 for `random`, 2 for `wide`, 3 for most recipes that an operation defines itself, 5 for `largest`, and 6
     or more for `exact2`, `exact3`, …"""
     # The value 4 is no recipe: `verification.power` chooses with it where it plants errors in operands.

@@ -89,7 +89,7 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return an array of powers of two, with one power for each row if `lines` is (0,).
+    """Return powers of two for a tensor, one for each index of the axes `lines`.
 
     For a tensor of the shape [m, n] and `lines` (0,), the result has the shape [m, 1]."""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
@@ -100,8 +100,8 @@ def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
 def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
     """Return numbers of a narrow type, with random signs, significands and exponents.
 
-    `line` has a power of two for each number. A number's exponent is that of its power plus a random integer from 0
-    to `count` - 1. Numbers above the type's range become its largest number."""
+    `line` has a power of two for each number. The exponent of the number is the exponent of this power plus a random
+    integer from 0 to `count` - 1. Numbers above the type's range become its largest number."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     significand = 1 + below(raw, 2 ** (element.digits - 1)) * element.unit * 2
     size = line * significand * (2.0 ** np.arange(count))[below(raw << np.uint64(32), count)]
@@ -200,8 +200,8 @@ def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bo
 def surplus(operand: Operand, operation: Operation) -> int:
     """Return by how many bits the random integers of a bias must be shifted right.
 
-    The bias is added to sums before a relu. Without the shift, it might decide the signs of all sums. The result is 0
-    if the bias is floating-point, or if sums may wrap."""
+    The bias is added to sums before a relu. Without the shift, the bias might decide the signs of all sums. The
+    result is 0 if the bias is floating-point, or if sums may wrap."""
     digits, more = sum(element.digits for element in operation.signature.operands[:2]), log2(max(operation.terms, 1))
     room = operand.type.element.digits
     wraps = operand.type.element.is_float or digits + more >= room
@@ -232,7 +232,7 @@ def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Arr
 def scales(shape: tuple[int, ...], index: int, scaled: TensorType) -> Array:
     """Return the scales of A or B in an MX matrix product A·B: powers of two, in an array of `shape`.
 
-    `shape` is [m, k / 32] or [n, k / 32]. `scaled` is the type of A, for the scales of B too."""
+    `shape` is [m, k / 32] or [n, k / 32]. `scaled` is the type of A, even for the scales of B."""
     # Where the scales of A are larger, those of B are smaller. All terms of a result have the same product of two
     # scales, from 2**-72 to 2**72, so that their sum is exact. A block's sum times one scale is in f32's range, too.
     least, most = exponents(scaled.element, subnormal=True)

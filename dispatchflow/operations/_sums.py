@@ -8,17 +8,17 @@ if TYPE_CHECKING:
     from dispatchflow.mlir.types import ElementType
 
 _GROWTH = 16.0
-"""The largest bound that `growth` returns; it limits |error| / (u · Σ|terms|) of a sum.
+"""The largest factor that `growth` returns.
 
-In measurements, no sum reached a third of this bound. Sums of 8 to 65,536 terms were measured, each added in
-several orders; see docs/verification.md, "What sums need"."""
+In measurements, |error| / (u · Σ|terms|) of a sum was less than a third of this factor, where u is the unit roundoff.
+Sums of 8 to 65,536 terms were measured, each added in several orders; see docs/verification.md, "What sums need"."""
 
 
 def growth(terms: int) -> float:
-    """Return the factor in the allowed rounding error of a sum of numbers with both signs.
+    """Return a factor that limits the rounding error of a sum of positive and negative numbers.
 
-    The factor is `terms`, but at most 16. The allowed error is the factor times the unit roundoff times the sum of
-    the magnitudes."""
+    The allowed error is this factor times the unit roundoff times the sum of the magnitudes. The factor is `terms`,
+    but at most 16."""
     # At most `terms`, to first order in u (Higham, Accuracy and Stability of Numerical Algorithms, 3.13).
     # With random signs, at most `_GROWTH`, however many terms there are (docs/verification.md, "What sums need").
     # Sums of terms that all have one sign need `drift` instead.
@@ -41,9 +41,9 @@ def inverse_drift(terms: int, element: ElementType) -> float:
 
 
 def drifting(terms: int, element: ElementType) -> str | None:
-    """Return why a sum of positive terms, computed in the type `element`, cannot be verified.
+    """Return why a sum of positive terms cannot be verified; None if it can be verified.
 
-    The reason is that rounding may change the sum by more than a quarter. Returns None if the sum can be verified."""
+    The sum cannot be verified if rounding in the type `element` may change it by more than a quarter."""
     if drift(terms, element) <= 0.25:
         return None
     return f"rounding may change a sum of {terms} positive terms in {element.mlir} by more than a quarter"

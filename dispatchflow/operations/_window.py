@@ -88,8 +88,8 @@ class Window(Operation):
     def padded(self, image: TensorType, literal: str) -> tuple[str, str, TensorType]:
         """Return MLIR ops that pad the image `%arg0`, and the name and type of the padded image.
 
-        `image` is the type of `%arg0`, and `literal` is the value of the padding. If the option `padding` is 0, the
-        result is `%arg0` itself, without ops."""
+        `image` is the type of `%arg0`, and `literal` is the value of the padding. If the option `padding` is 0, there
+        are no ops, and the name is `arg0`."""
         if not (padding := self.option("padding")):
             return "", "arg0", image
         amounts = [padding if letter in "hw" else 0 for letter in self.layout[:4]]
@@ -106,10 +106,10 @@ class Window(Operation):
         return text, "padded", larger
 
     def windows(self, image: Array, border: Any) -> Iterator[tuple[int, int, Array]]:
-        """Yield (i, j, pixels) for each element of the window, where i is its row and j its column.
+        """Yield (i, j, pixels) for the element in each row i and column j of the window.
 
-        `pixels` is an array [n, oh, ow, c]. For each position (oh, ow) of the window, it has the image's pixel under
-        the element (i, j). Pixels outside of the image have the value `border`."""
+        `pixels` is an array [n, oh, ow, c] of the image's pixels under this element, for each position (oh, ow) of the
+        window. Pixels outside of the image have the value `border`."""
         import numpy as np
 
         image = np.moveaxis(image, [self.layout.index(letter) for letter in "nhwc"], range(4))
@@ -131,9 +131,9 @@ class Window(Operation):
     def library_seen(self, image: str, border: str) -> str:
         """Return a numpy expression for an array of all windows of an image.
 
-        `image` is the expression for the image, and `border` is the value of the padding. The array is
-        [n, oh, ow, c, kh, kw] for an image in the order `nhwc`, and [n, c, oh, ow, kh, kw] for `nchw`. Here (oh, ow)
-        is the position of the window."""
+        `image` is the expression for the image, and `border` is the value of the padding. The position of the
+        window is (oh, ow). The array's dims are [n, oh, ow, c, kh, kw] if the image has the order `nhwc`, and
+        [n, c, oh, ow, kh, kw] if the image has the order `nchw`."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         if padding:
             sides = ", ".join(f"({padding}, {padding})" if letter in "hw" else "(0, 0)" for letter in self.layout[:4])

@@ -45,7 +45,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 class Operand(msgspec.Struct, frozen=True):
-    """One input tensor of an operation, and what must be known to choose its elements for verification."""
+    """An input tensor of an operation, and facts that verification uses to choose the tensor's elements."""
 
     type: TensorType
     summed: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ class Operand(msgspec.Struct, frozen=True):
     lines: tuple[int, ...] = ()
     """The axes whose indices select a line: in A·B, `m` of A (a line is a row) and `n` of B (a column).
 
-    All terms of a result come from one line of each operand. Empty if lines are not used (for a bias)."""
+    All terms of a result come from one line of each operand. Empty if lines are not used, as for a bias."""
     low: float = -1.0
     high: float = 1.0
     """Random floating-point values are in the range from `low` to `high`."""
@@ -80,20 +80,20 @@ class Operation(Workload):
 
     # field(): otherwise the property of Workload would be taken for the default.
     sizes: tuple[int, ...] = field()
-    """The sizes of `dims`, in the order of `dims`."""
+    """The sizes of the dims, in the order of `dims`."""
     signature: Signature
     layout: str = field()
     chosen: tuple[str | int, ...]
     """The values of the options, in the order of `options`."""
 
     signatures: ClassVar[Mapping[str, Signature]]
-    """A dict from words in specs to element types, the default first. Specs also accept `f16,f16->f32`."""
+    """A dict from words in specs, such as `f16`, to element types. The first item is the default."""
     layouts: ClassVar[tuple[str, ...]] = ("t",)
     """The supported layouts, the default first: names such as `nhwc_hwcf`, or letters such as `tn`.
 
     Each letter is for one operand: `t` is row-major, `n` is column-major. Operands without a letter are row-major."""
     options: ClassVar[Mapping[str, Option]] = {}
-    """A dict from names (keys in specs, command-line variables and columns of results) to options."""
+    """A dict from names to options. Specs, command lines and tables of results use these names."""
     by_dims: ClassVar[bool] = True
     """Whether this operation is preferred to others with the same dims, if a sweep names no operation."""
     library_options: ClassVar[tuple[str, ...]] = ()
@@ -126,9 +126,9 @@ class Operation(Workload):
 
     @cached_property
     def label(self) -> str:
-        """Sizes, types with layouts, and options that are not default: `4x4x4_f32t_f32t_f32t_accumulate_yes`.
+        """The sizes, types, layouts and options as a text: `4x4x4_f32t_f32t_f32t_accumulate_yes`.
 
-        With `epilogue=cast`, the result's type in the label is the one before the cast."""
+        Options with default values are left out. With `epilogue=cast`, the result's type is the one before the cast."""
         types, lettered = self.signature, set(self.layout) <= _LETTERS
         elements = [element.mlir for element in types.operands]
         if lettered:
@@ -160,29 +160,29 @@ class Operation(Workload):
     def body(self, attribute: str) -> str:
         """Return the MLIR of the function's body, up to and including `return`.
 
-        Operands are `%arg0`, `%arg1`, …; every op ends in `loc(unknown)`. A tuning may need an attribute on one of the
-        ops: `attribute` is the text of this attribute, `{…} `, or empty."""
+        Operands are `%arg0`, `%arg1`, …; every op ends in `loc(unknown)`. If a tuning needs an attribute on one of
+        the ops, `attribute` is the text of this attribute, such as `{…} `. Otherwise it is empty."""
 
     def body_for(self, syntax: Release, attribute: str) -> str:
-        """Return `body` in the syntax of an IREE release. Override this if releases write an op differently."""
+        """Return `body` in the syntax of an IREE release. Override this if the syntax of an op changes."""
         return self.body(attribute)
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The loops, outermost first, of the MLIR op to which a tuning attaches its configuration.
+        """The loops of the MLIR op to which a tuning attaches its configuration, outermost first.
 
         The tuple is empty if the operation has no such op."""
         return ()
 
     @abstractmethod
     def reference(self, operands: Sequence[Array]) -> Array:
-        """Return the expected result. It and the operands (see `operands()`) are float64 or wrapping int64."""
+        """Return the expected result. Operands and result are float64, or int64 that wraps on overflow."""
 
     def library_call(self, library: Library) -> str:
         """Return a Python expression that computes the result with `library`, such as numpy.
 
-        The expression may use `np` for numpy; `torch` and `F` (torch.nn.functional) for torch; and the operands `x0`,
-        `x1`, …, in the shapes of `operands()`. `providers.Library` has methods that write casts."""
+        The operands are `x0`, `x1`, …, in the shapes of `operands()`. With numpy, the expression may use `np`. With
+        torch, it may use `torch` and `F` (torch.nn.functional). `providers.Library` has methods that write casts."""
         raise NotImplementedError(self.name)
 
     def library_lacks(self, library: Library) -> str | None:
@@ -197,30 +197,30 @@ class Operation(Workload):
 
     @property
     def parallel(self) -> tuple[str, ...]:
-        """The dims that occur in no sum, such as m and n of a product."""
+        """The dims that occur in no sum, such as m and n of a matrix product."""
         return ()
 
     multiplies: ClassVar[bool] = False
     """Whether the terms of sums are products of two factors, such as a · b in A·B.
 
-    If so, verification of floating-point sums also tests if a kernel drops digits of factors (uses tf32)."""
+    If so, verification of floating-point sums tests whether a kernel drops digits of factors, as with tf32."""
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes that make inputs for verification. Measurements use the inputs of the last one."""
+        """The names of the recipes that make inputs for verification. Measurements use the last recipe."""
         exact = ("exact", *(f"exact{i}" for i in range(2, 10)))[: len(thinnings(self))]
         own = ["wide"] * self.has_wide + ["largest"] * has_largest(self)
         return (*exact, *own, "random")
 
     @property
     def has_wide(self) -> bool:
-        """Whether the operation is also verified with inputs of the recipe `wide`.
+        """Whether the recipe `wide` is one of the operation's recipes.
 
-        A kernel that reads operands in a narrower type has wrong results for these inputs."""
+        A kernel that reads operands in a narrower type has wrong results for the inputs of `wide`."""
         return self.multiplies and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs for a recipe, such as `counted`; None if `verification.inputs` makes these inputs.
+        """Return the inputs of a recipe; None if the module `verification.inputs` makes them.
 
         Override this if the operation has recipes of its own. The inputs are float64 arrays, one for each operand,
         with numbers that the operand's type can represent."""
@@ -232,7 +232,7 @@ class Operation(Workload):
 
     @property
     def bitwise(self) -> bool:
-        """Whether only one result is right for each input, bit by bit, as for integers or a transposition."""
+        """Whether only one result is correct for each input, as for integers or a transposition."""
         return not self.types.result.is_float
 
     def magnitude(self, operands: Sequence[Array]) -> Array:

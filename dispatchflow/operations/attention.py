@@ -62,10 +62,10 @@ class Attention(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The names of the recipes, which make the inputs for verification (docs/verification.md).
+        """The names of the recipes that make inputs for verification (docs/verification.md).
 
-        In the recipe `balanced`, the signs of the queries alternate. If there is only one query, a second recipe,
-        `balanced2`, has this query with the opposite sign."""
+        In the recipe `balanced`, the signs of the queries alternate. If there is only one query, the recipe `balanced2`
+        has this query with the opposite sign."""
         single = ["balanced2"] if self.sizes[1] == 1 else []
         return ("counted", "rising", "balanced", *single, "peaked", "highest", "random")
 
@@ -129,8 +129,8 @@ class Attention(Operation):
     def _seen(self) -> tuple[str, TensorType, str]:
         """Return the name and the type of the causal mask, and the MLIR ops that compute the mask.
 
-        For the keys that a query sees, the mask is true, or has the numbers of the mask operand if there is one. For
-        other keys it is false, or minus infinity."""
+        Without a mask operand, the mask is true for the keys that a query sees, and false for all other keys. With a
+        mask operand, it has the operand's numbers for the keys that a query sees, and minus infinity for all others."""
         _, m, _, _, k2 = self.sizes
         # The op's region could compare indices instead. But on llvm-cpu it gets the indices within a tile, and results
         # are wrong without an error message (IREE 3.12, 3.13).
@@ -196,9 +196,7 @@ class Attention(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error of each result, for inputs that a recipe makes for verification.
-
-        Each recipe has its own formula; a comment in the function explains all of them."""
+        """Return a bound on the error of each result, for inputs that a recipe makes for verification."""
         # u, w and growth are the same as in `error`. The relative error of an exponential is
         # ρ = 4·ULPS·u + 2·u · a · Σ|terms| of its score. For `counted`, a is the number of additions within a score,
         # because equal scores may be added in different orders. For other recipes, a is growth + 2. The result is y,
@@ -251,7 +249,7 @@ class Attention(Operation):
         return bound
 
     def library_call(self, library: Library) -> str:
-        """Return a Python expression: torch's `scaled_dot_product_attention`, or the formula for numpy."""
+        """Return a call of torch's `scaled_dot_product_attention`, or the formula in numpy."""
         _, m, _, _, k2 = self.sizes
         if library.name == "torch":
             mask = "attn_mask=x3, " if self._masked else ""

@@ -152,8 +152,8 @@ class Chain(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return a bound on the error of each result.
 
-        For E = D · C with D = A · B, the bound has two parts: (bound on the errors of D) · |C|, and a bound on the
-        errors of the sums D · C."""
+        The result is E = D · C with D = A · B. The bound is the sum of two terms. The first term is the bound on the
+        errors of D, times |C|. The second term is a bound on the rounding errors of the sums in D · C."""
         a, b, c = operands
         types, (_, _, k, l) = self.types, self.sizes  # noqa: E741
         first, unit = a @ b, types.accumulator.unit

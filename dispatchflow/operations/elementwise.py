@@ -44,7 +44,7 @@ class Elementwise(Operation):
 
     @property
     def _curved(self) -> bool:
-        """Whether the function is not one of the simple ones: add, sub, mul, max and relu."""
+        """Whether the function is none of add, sub, mul, max and relu."""
         return self._kind not in (*_BINARY, "relu")
 
     def illegal(self, backend: str) -> str | None:
@@ -110,7 +110,7 @@ class Elementwise(Operation):
 
     @property
     def bitwise(self) -> bool:
-        """Whether the function is a single operation, which rounds once, so that only one result is right."""
+        """Whether only one result is correct, because the function rounds at most once."""
         return not self._curved
 
     def operands(self) -> tuple[Operand, ...]:
@@ -147,8 +147,8 @@ class Elementwise(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return a bound on the error of each result.
 
-        An arithmetic operation rounds once. For any other function, the bound is `_functions.error_of`, plus the
-        smallest normal number for results that a kernel may flush to 0."""
+        For an arithmetic operation, the bound is the error of one rounding. For any other function, the bound is
+        `_functions.error_of`, plus the smallest normal number for results that a kernel may flush to 0."""
         y, element = self.reference(operands), self.signature.accumulator
         if not self._curved:
             return abs(y) * element.unit

@@ -30,7 +30,7 @@ class MatmulSplitk(Contraction):
     def dispatches(self) -> int | None:
         """The compiler must make two dispatches: one for the products of the slices, and one that adds them.
 
-        If there is only one dispatch, the compiler has fused the two."""
+        If there is only one dispatch, the compiler has fused the products with the sum."""
         return 2
 
     @property

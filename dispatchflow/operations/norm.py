@@ -49,7 +49,7 @@ class Norm(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The names of the recipes, which make the inputs for verification (docs/verification.md)."""
+        """The names of the recipes that make inputs for verification (docs/verification.md)."""
         # With `layer`, every third row of `shifted` has few terms, too.
         mixed, few = ["mixed"] * (self.sizes[1] >= 8), [] if self._layer and self.sizes[0] > 2 else ["few"]
         return ("counted", *mixed, *(["shifted"] if self._layer else []), *few, "random")
@@ -261,7 +261,7 @@ class Norm(Operation):
         return bound
 
     def library_call(self, library: Library) -> str:
-        """Return a Python expression: torch's `layer_norm` or `rms_norm`, or the formula for numpy."""
+        """Return a call of torch's `layer_norm` or `rms_norm`, or the formula in numpy."""
         types = self.signature
         if library.name == "torch":
             rest = f"x2, {EPSILON!r}" if self._layer else f"{EPSILON!r}"

@@ -51,7 +51,7 @@ class Pooling(Window):
         return self.option("kind") == "sum" and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return pooling's own inputs for a recipe, or None to use the recipe's general inputs.
+        """Return the inputs of a recipe; None if the module `verification.inputs` makes them.
 
         A recipe is a way to make inputs for verification."""
         # `exact`, for `max`: integers in -100 … -1. A kernel that begins a maximum with 0, or pads with 0, gives too

@@ -28,7 +28,7 @@ class QuantizedMatmul(Contraction):
     def loops(self) -> tuple[Loop, ...]:
         """An empty tuple, because no tuning can tile the op.
 
-        IREE 3.13 replaces the op by others that handle the zero points separately."""
+        IREE 3.13 replaces the op by several ops that handle the zero points separately."""
         return ()
 
     def reference(self, operands: Sequence[Array]) -> Array:

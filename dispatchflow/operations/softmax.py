@@ -119,7 +119,7 @@ class Softmax(Operation):
         """Return an array of numbers near the lower end of the element type's range.
 
         The array has the shape of the boolean mask `largest`. For f16, an element is -65408 where the mask is true, and
-        -65504 elsewhere; for f32, -2**126 and -2**127."""
+        -65504 elsewhere. For f32, these numbers are -2**126 and -2**127."""
         import numpy as np
 
         # f16: the exponential of the distance overflows. f32: a kernel may compute powers of two, and multiply its
@@ -139,9 +139,9 @@ class Softmax(Operation):
 
     @property
     def _nearest(self) -> float:
-        """The largest distance from a row's maximum to a uniform random input: 32 for f32, 8 for f16.
+        """The largest possible distance between two random inputs: 32 for results in f32, 8 for f16.
 
-        Other inputs test larger distances (see `_rising`)."""
+        The inputs of `_rising` test larger distances from a row's maximum."""
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:
@@ -204,7 +204,7 @@ class Softmax(Operation):
         return found
 
     def library_call(self, library: Library) -> str:
-        """Return a Python expression: torch's `softmax`, or the formula for numpy."""
+        """Return a call of torch's `softmax`, or the formula in numpy."""
         if library.name == "torch":
             return "F.softmax(x0, 1)"
         (x,) = library.operands(self.signature, 1)

@@ -1,4 +1,4 @@
-"""Find the arrays that a spec names in a `.npz` file, for example by `ref.npz:in*`."""
+"""Find the arrays of a `.npz` file that a spec selects with a text such as `ref.npz:in*`."""
 
 from __future__ import annotations
 

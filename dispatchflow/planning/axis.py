@@ -25,7 +25,7 @@ class AxisError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The sizes of one dimension. `len` counts repeated sizes, too."""
+    """The sizes of one dimension. A size that is written twice counts twice in `len`."""
 
     parts: tuple[Sequence[int], ...]
     notes: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
-"""Infer the operation of a sweep (the description of a set of cases) from its dims or shapes.
+"""Infer the operation of a sweep from its dims or shapes.
 
-If a spec has an operation's name from another library, such as `gemm`, suggest the operation that is meant."""
+A sweep describes a set of cases. If a sweep uses another library's name of an operation, such as `gemm`, suggest
+the operation that is meant."""
 
 from __future__ import annotations
 
@@ -77,8 +78,8 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Infer the operations of a sweep from the shapes that the sweep gives.
 
-    For `64x80` and the words `{"kind": "rms"}`, the result is `{"norm": {"shape": "64x80", "kind": "rms"}}`.
-    `written` may also name classes of shapes, such as `tiny`.
+    `written` has sizes such as `64x80`, or names of classes of shapes such as `tiny`. For `64x80` and the words
+    `{"kind": "rms"}`, the result is `{"norm": {"shape": "64x80", "kind": "rms"}}`.
 
     Raises:
         SpecError: a class is unknown, no operation fits, or sizes such as `64x80` fit several operations.
@@ -112,7 +113,8 @@ def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str
 def by_field(word: str, place: Location) -> str:
     """Return a hint that names the operation which another library calls `word`.
 
-    For `layer_norm` on the command line, it is `Write operation=norm kind=layer.` For an unknown name, it is empty."""
+    For `layer_norm` on the command line, the hint is `Write operation=norm kind=layer.` For an unknown name, the hint
+    is empty."""
     word = word.lower().replace("-", "_")
     found = [meaning.split() for names, meaning in _FIELD.items() if word in names.split()]
     for name, operation in OPERATIONS.items():
@@ -123,9 +125,9 @@ def by_field(word: str, place: Location) -> str:
 
 
 def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return, by operation, those types, layouts and option values in `words` that the operation accepts.
+    """Return a dict from operations to the types, layouts and option values in `words` that they accept.
 
-    The result is, for example, `{"matmul": {"dtype": "f16;f32", "layout": "nt"}}`.
+    For example, the result is `{"matmul": {"dtype": "f16;f32", "layout": "nt"}}`.
 
     Raises:
         SpecError: `words` has a value that no operation accepts.
@@ -151,7 +153,7 @@ def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -
 def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
     """Return those operations in `names` that have all options in `words`.
 
-    Operations that refuse a value in `words` are left out if others remain."""
+    If some of these operations accept all values in `words`, only those operations are returned."""
     options = set(words) & set(OPTIONS)
     written = [(word, value) for word in _NARROWING if word in words for value in sweep_words.values(word, words[word])]
     having = [name for name in names if options <= set(OPERATIONS[name].options)]
@@ -161,8 +163,8 @@ def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
 def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str]:
     """Return the names of those operations in `names` that have no dims besides `dims`.
 
-    Each operation in `names` must have all of `dims`. If `Operation.by_dims` is true for some of the operations found,
-    only their names are returned."""
+    Each operation in `names` must have all of `dims`. If `Operation.by_dims` is true for some of the operations without
+    other dims, only the names of those operations are returned."""
     return _preferred([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
 
 

@@ -12,7 +12,7 @@ from dispatchflow.planning.axis import FORMS, LINE_FORMS
 
 COMMAND_LINE = "command line"
 LINE_FOLDER = "the directory of dodo.py"
-"""The directory to which paths on the command line are relative, without doit's option `-d`."""
+"""Paths on the command line are relative to this directory, unless doit's option `-d` is given."""
 
 _SEMICOLONS = ("inputs", "parameters", "expected")
 """Keys whose values are separated by semicolons on the command line."""
@@ -62,7 +62,7 @@ class Location:
 
     @property
     def folder(self) -> str:
-        """The directory to which paths are relative, described in words for messages.
+        """A text for messages that says to which directory paths are relative.
 
         Paths on the command line are relative to the directory of dodo.py, because doit changes into that directory."""
         return f"{LINE_FOLDER}, or to -d if given" if self._is_line else "the spec's directory"

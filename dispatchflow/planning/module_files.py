@@ -1,4 +1,4 @@
-"""Read a user's MLIR or ONNX file: find the functions that become cases, and the files it refers to."""
+"""Find the functions of a user's MLIR or ONNX file, and the other files to which it refers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dispatchflow.planning.reading import Read
 
 _SHOWN = 10
-"""An error message lists at most this number of functions."""
+"""The largest number of functions that an error message lists."""
 
 
 class NoFunction(SpecError):
@@ -37,9 +37,9 @@ class NoFunction(SpecError):
 def objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
     """Return a pair (path, file) for each file to which a user's MLIR or ONNX file refers.
 
-    MLIR files refer to object files (machine code), ONNX files to files with weights. `path` is spelt as in the
-    user's file. A file that cannot be read is left out. `name` and `content` are the path and the bytes of the user's
-    file. `importer` is `onnx` for an ONNX file, and None for an MLIR file."""
+    An MLIR file refers to object files (machine code), and an ONNX file refers to files with weights. `path` is spelt
+    as in the user's file. A file that cannot be read is left out. `name` and `content` are the path and the bytes of
+    the user's file. `importer` is `onnx` for an ONNX file, and None for an MLIR file."""
     found = []
     named = onnx_file.weight_files(content) if importer else module.objects(content.decode(errors="replace"))
     for written in named:

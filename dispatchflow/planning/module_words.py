@@ -193,7 +193,7 @@ def weights(written: str, place: Location, read: Read) -> Parameters:
 
 
 def _members(written: str, word: str, place: Location, read: Read) -> list[File] | None:
-    """Return the arrays that `written`, such as `ref.npz:in*`, selects from a `.npz` file.
+    """Return the arrays that a text such as `ref.npz:in*` selects from a `.npz` file.
 
     Returns None if `written` does not name a `.npz` file. Error messages mention the key `word`."""
     if (split := archives.split(written)) is None:
@@ -232,7 +232,7 @@ def expected(written: str, place: Location, read: Read) -> list[File | str]:
 def inputs(written: str, place: Location, read: Read) -> list[Input]:
     """Return the inputs that one value of the key `inputs` describes.
 
-    A pattern for arrays, such as `@data.npz:in*`, describes one input for each array; any other value describes one.
+    A value such as `@data.npz:in*` describes one input for each matching array. Any other value describes one input.
 
     Raises:
         SpecError: the value cannot be parsed, or the file that it names cannot be read.

@@ -161,7 +161,8 @@ def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
 def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
     """Return whether the sweep in `table` ignores the command line's value of the key `word`.
 
-    A sweep ignores options of other operations. A sweep of MLIR files also ignores `dtype`, `layout` and `shape`.
+    A sweep ignores options that its operation does not have. A sweep of users' own files ignores all options, and the
+    keys `dtype`, `layout` and `shape`.
     """
     if table.get("operation") == Module.name:
         return word in (name for name, *_ in _OPERATION_FIELDS) or word in OPTIONS
@@ -170,7 +171,7 @@ def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
 
 
 def sweep(table: Mapping[str, Any], where: str, read: Read = _NO_FILES, replaced: Collection[str] = ()) -> Sweep:
-    """Make a `Sweep` from `table`, which has the keys and values of a sweep.
+    """Make a `Sweep` from the keys and values in `table`.
 
     `where` is the place of the sweep, such as `specs/matmul.toml:3, sweep[0]`. `replaced` has the keys whose values
     come from the command line.

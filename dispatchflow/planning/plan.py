@@ -47,9 +47,9 @@ class Plan:
     skips: tuple[Skip, ...]
     notes: tuple[str, ...]
     noisy: dict[Case, float] = field(default_factory=dict)
-    """A dict from a case to its limit: above this uncertainty of the median, the case is marked as noisy.
+    """A dict from a case to the uncertainty of the median above which the case is marked as noisy.
 
-    Only the cases of sweeps that set `noisy` are included. If several such sweeps request a case, the smallest limit
+    Only the cases of sweeps that set `noisy` are included. If several such sweeps request a case, the smallest value
     counts."""
 
 
@@ -94,7 +94,7 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
 
 
 def check_tags(sweeps: Iterable[Sweep], tags: Sequence[str]) -> None:
-    """Check that each of `tags`, which may be patterns such as `net:*`, matches a tag of a sweep.
+    """Check that each of `tags` matches a tag of a sweep. Patterns such as `net:*` are allowed.
 
     Raises:
         NothingMatched: one of `tags` matches no sweep's tag.
@@ -160,9 +160,9 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
 
 
 def _flag_conflict(tuning: Tuning, extra: flags.Flags) -> str | None:
-    """Return the reason to skip a case: extra compiler flags would override a flag of its tuning.
+    """Return the reason to skip a case if its extra compiler flags would override a flag of its tuning.
 
-    If no flag would be overridden, the result is None."""
+    Returns None if no flag would be overridden."""
     # Such a case is skipped: the compiler's output does not always show whether the tuning's flag had an effect.
     flag = flags.shared(tuning.flags, extra) if extra else None
     return flag and f"{flag} is set by {tuning.name}; another one after it would override it"

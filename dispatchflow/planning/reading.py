@@ -23,5 +23,5 @@ class Read(Protocol):
         ...
 
     def entries(self, folder: str, /) -> list[tuple[str, bool]]:
-        """Return a pair (name, whether it is a folder) for each entry of `folder`, sorted by name."""
+        """Return a pair (name, whether the entry is a folder) for each entry of `folder`, sorted by name."""
         ...

@@ -1,4 +1,4 @@
-"""Read shapes.toml, which defines named classes of shapes, such as `tiny`, for the operations."""
+"""Read the classes of shapes, such as `tiny`, from the file shapes.toml."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Shape:
 
     The sweep gives the values of all other options."""
     what: str = ""
-    """A description of the shape: the layer of a model that has this shape, or its purpose."""
+    """A description of the shape, such as the layer of a model that has this shape."""
 
     def chosen(self, words: Sequence[str], values: Sequence[str | int]) -> tuple[str | int, ...]:
         """Return a value for each of the options that `words` names.
 
-        If the shape fixes an option, the value is the shape's. Otherwise it is the item of `values` that has the same
-        position as the option's name in `words`."""
+        `values` has the values that the sweep gives, in the order of `words`. If the shape fixes an option, the shape's
+        value is returned instead of the sweep's value."""
         own = dict(self.options)
         return tuple(own.get(word, value) for word, value in zip(words, values, strict=True))
 
@@ -45,7 +45,7 @@ class ShapeClass:
 
 @cache
 def classes() -> dict[str, ShapeClass]:
-    """Return a dict from the names of the classes of shapes in shapes.toml to the classes."""
+    """Return a dict from the name of each class of shapes in shapes.toml to the class."""
     return {
         name: ShapeClass(
             name,

@@ -68,9 +68,9 @@ class Sources:
         return parser.parse(text, Path("the text"), {}, self._reader(Path()))
 
     def known_failures(self) -> list[KnownFailure]:
-        """Return the known failures that the specs list. They are failures of IREE that are expected.
+        """Return the known failures of IREE that the specs list.
 
-        The list also applies to sweeps that the command line describes.
+        They apply to the sweeps of the specs, and to sweeps that the command line describes.
 
         Raises:
             SpecError: an entry of the list is wrong.
@@ -166,7 +166,7 @@ class Sources:
         return digest_file(path)
 
     def entries(self, folder: Path) -> list[tuple[str, bool]]:
-        """Return a pair (name, whether it is a folder) for each entry of `folder`, sorted by name.
+        """Return a pair (name, whether the entry is a folder) for each entry of `folder`, sorted by name.
 
         Raises:
             OSError: the folder cannot be read.
@@ -199,7 +199,7 @@ class _Reader:
     _plainer: dict[str, bool] = field(default_factory=dict)
     """A cache for `_plain`. A key is a path up to its last `..`.
 
-    The value says whether the path still names the same place after each `FOLDER/..` is removed from it."""
+    The value says whether the path names the same place if each `FOLDER/..` is removed from the path."""
 
     def __call__(self, name: str) -> tuple[str, bytes]:
         path = self.folder / name
@@ -210,9 +210,9 @@ class _Reader:
         return self._plain(path), self.sources.digest(path)
 
     def _plain(self, path: Path) -> str:
-        """Return `path` without its parts `FOLDER/..`, or unchanged if it would then name another place.
+        """Return `path` without its parts `FOLDER/..`.
 
-        The place may change if a FOLDER is a symbolic link."""
+        If a FOLDER is a symbolic link, the shorter path may name another place. `path` is then returned unchanged."""
         plain, text = os.path.normpath(path), os.fspath(path)
         up = text[: text.rindex("..") + 2] if ".." in path.parts else ""
         if up not in self._plainer:

@@ -53,9 +53,10 @@ def options(written: Any, option: Option, whose: str, place: str) -> tuple[str |
 
 
 def values(word: str, written: str) -> list[str]:
-    """Split the text of a sweep's key into values: for `dtype`, `f16,f32` has the values `f16` and `f32`.
+    """Split the text of a sweep's key into values.
 
-    `word` is the name of the key, and `written` its text."""
+    `word` is the name of the key, and `written` is its text. For example, the text `f16,f32` of the key `dtype` has the
+    values `f16` and `f32`."""
     return _type_words(written) if word == "dtype" else listed(written)
 
 
@@ -180,9 +181,9 @@ def _type_words(written: str | list[str]) -> list[str]:
 
 
 def _signature(word: str, operation: type[Operation]) -> Signature | None:
-    """Return the operation's signature (its element types) that `word` names: `f16` or `f16,f16->f32`.
+    """Return the signature (element types) of `operation` that `word` names.
 
-    Returns None if the operation has no such signature."""
+    Examples of words are `f16` and `f16,f16->f32`. Returns None if the operation has no such signature."""
     if word in operation.signatures:
         return operation.signatures[word]
     try:

@@ -1,6 +1,7 @@
 """Find the time that each site of a program takes when it runs alone.
 
-A site is a place of the program that launches a dispatch. It runs alone in a module that has only its dispatch."""
+A site is a place of the program that launches a dispatch. To run a site alone, its dispatch is extracted as a separate
+module."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ _ENDS = ("later_low_ns", "later_high_ns")
 def times(workspace: Workspace, chain: CaseState, program: Program) -> dict[int, Alone]:
     """Return a dict from a site's number to the time that the site takes when it runs alone.
 
-    Only rows with the case's target, device, threads and toolchain are used, and of these the newest for each extracted
-    module. Sites without such a row are missing.
+    The times are from rows with the case's target, device, threads and toolchain. For each extracted module, the newest
+    of these rows is used. Sites without such a row are missing.
 
     Raises:
         DamagedObject: an object was damaged or missing; its records have been dropped.

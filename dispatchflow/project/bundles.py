@@ -33,12 +33,12 @@ _ATTEMPTS = 3
 _SHOWN = 5
 _REPLAY = "iree-run-replay"
 _OURS = re.compile(rf"s\d{{2,}}\..*|{re.escape(bundle.SPEC)}|{re.escape(bundle.REPRO)}|{bundle.README}")
-"""A pattern for the names of a bundle's files, including those that its script writes."""
+"""A pattern for the names of a bundle's files, including the files that the bundle's script writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The captured operands and results of sites. The store has their contents, as files (objects)."""
+    """The captured operands and results of sites. Their contents are files in the store."""
 
     values: Mapping[int, Mapping[str, Value]]
     """The captured operands and results of each site: `values[3]["in0"]` is the first operand of site 3.
@@ -122,9 +122,9 @@ def _none_chosen(case: Case, numbers: Sequence[int]) -> SpecError:
 
 
 def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]]) -> Captured:
-    """Return captured operands and results, of one site of each group in `sharing`.
+    """Return the captured operands and results of at least one site of each group in `sharing`.
 
-    The sites of a group launch equal dispatches, and therefore one site is enough."""
+    One site is enough, because the sites of a group launch equal dispatches."""
     # The sites of a group share a module. With `execution=`, a first site may have too few executions.
     if workspace.values.get("execution") is None:
         captured = captured_of(workspace, case, [sites[0].number for sites in sharing])
@@ -137,8 +137,8 @@ def _shared(workspace: Workspace, case: Case, sharing: Sequence[Sequence[Site]])
 def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: str | None = None) -> Captured:
     """Return the operands and results of `sites`, captured in a call of the case.
 
-    `recipe` is the way to make the inputs of this call; None means the case's first recipe. The user's `execution=`
-    selects an execution of each site; the default is the last.
+    `recipe` is the way to make the inputs of this call; None means the case's first recipe. For each site, the
+    user's variable `execution=` selects the execution to capture; the default is the last execution.
 
     Raises:
         SpecError: `sites` has a number that no site has, or no site has the selected execution.

@@ -63,8 +63,8 @@ class CasePhases:
     def dispatches(self) -> dict[str, tuple[str, int]]:
         """Return a dict from each function in the dispatches' modules to its place (path, line).
 
-        The modules are as they were before code generation; if the compile fails earlier, the result is empty. Paths
-        are relative to the directory of dodo.py."""
+        The modules are those before code generation. If the compile fails earlier, the result is empty. Paths are
+        relative to the directory of dodo.py."""
         places = dict[str, tuple[str, int]]()
         for name, digest in self._kept(made.dispatches).outputs.items():
             text = self.workspace.store.path(digest).read_text(encoding="utf-8", errors="replace")
@@ -94,7 +94,7 @@ class CasePhases:
     def file(self, name: str) -> str:
         """Return the path of the link `name`, relative to the directory of dodo.py.
 
-        The link is in the subfolder `folder` of `build/CASE/`. Its target is in the store: a file that the compiler
+        The link is in the subfolder `folder` of `build/CASE/`. It points to a file in the store that the compiler
         dumped, such as the module after a phase."""
         return os.path.relpath(self._folder / name, self.workspace.root)
 
@@ -103,10 +103,10 @@ class CasePhases:
         return self.workspace.view_path / self.case.name / self.folder
 
     def _kept(self, make: Callable[..., Record]) -> Record:
-        """Call `make`, which compiles the case and records its outputs, and return the record.
+        """Call `make` and return its record.
 
-        The outputs are linked in the case's folder. If one is damaged or missing in the store, `make` is called again.
-        """
+        `make` compiles the case and records the outputs. The outputs are then linked in the case's folder. If an output
+        is damaged or missing in the store, `make` is called again."""
         store = self.workspace.store
         for _ in range(_ATTEMPTS):
             record = make(self.workspace.executor, self.case, self.source)

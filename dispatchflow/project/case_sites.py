@@ -34,11 +34,11 @@ class CaseSites:
     doubt: str | None
     """The reason why the sites have no times; None if there are times."""
     ceilings: Mapping[int, sites.Ceilings]
-    """A dict from each site's number to its ceilings: the highest flops/s and bytes/s that apply to it.
+    """A dict from each site's number to the highest flops/s and bytes/s that apply to the site.
 
     Calibration kernels reached these rates on this machine. An unknown rate is None."""
     configurations: Mapping[str, str]
-    """A dict from each kernel's name to the configuration, such as tile sizes, that the compiler applied."""
+    """A dict from each kernel's name to the configuration that the compiler applied, such as tile sizes."""
     alone: Mapping[int, sites.Alone]
     """A dict from the number of each site to the time that it takes when it runs alone.
 
@@ -57,8 +57,8 @@ class CaseSites:
     def above_ceilings(self) -> list[str]:
         """A list with at most one line, which says how many sites exceed the machine's highest known rates.
 
-        Calibration kernels reached these rates (flops/s and bytes/s). A site whose arrays are small can exceed them,
-        because its arrays are in faster caches."""
+        Calibration kernels reached these rates (flops/s and bytes/s). A site with small arrays can exceed these
+        rates, because the arrays are in faster caches."""
         return sites.above_ceilings(self.rows, calibration.MARGIN)
 
     @property
@@ -81,8 +81,8 @@ class CaseSites:
 def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
     """Return the sites of a case and their times from the store.
 
-    Returns None if the sites were not requested or have not been found. If an object is damaged, the result is None
-    too, and a warning is logged."""
+    Returns None if the sites were not requested or have not been found. If an object is damaged, a warning
+    is logged, and the result is None."""
     step = chain.sites
     if step is None or step.record is None or step.state != "made":
         return None

@@ -52,13 +52,14 @@ def reference_of(case: Case, given: Target | None) -> Target:
 
 
 def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequence[int] | None) -> Located:
-    """Compare the results of a case's sites with what a reference computes from the same operands.
+    """Compare the results of a case's sites with the results of a reference for the same operands.
 
     `reference` is the target for which the sites' dispatches are compiled again. `wanted` has the numbers of the
     sites; None means all.
 
     Raises:
-        SpecError: a library computes the case, or there is no such site or no execution that `execution=` selects.
+        SpecError: a library computes the case, a site in `wanted` does not exist, or no site has the execution that
+            `execution=` selects.
         ToolError: the case does not compile, nothing can be captured, or the reference has no device.
     """
     site_states.refuse_library(case)

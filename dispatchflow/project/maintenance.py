@@ -108,7 +108,7 @@ def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) 
 def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
     """Return the keys of all records in the store that belong to the requested cases.
 
-    They include records of each available toolchain, records of other commands, such as captures, and the times of
+    They include the records of all available toolchains, of other commands (such as captures), and of the times of
     sites under every measurement protocol."""
     if not workspace.plan.cases:
         raise SpecError("there are no cases", {"given": "keep=referenced"}, "Everything would be removed.")

@@ -11,7 +11,7 @@ from pathlib import Path
 def new_folder(folder: Path) -> Iterator[None]:
     """Make a folder and its missing parents for a `with` block that writes to the folder.
 
-    After the block, each folder that was made here and is still empty is removed.
+    After the block, each folder that this function created is removed if it is empty.
 
     Raises:
         OSError: the folder cannot be created.

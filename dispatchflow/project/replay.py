@@ -165,7 +165,7 @@ class Replay:
     def look(self, kind: str, name: str) -> str:
         """Record and return the state of something on which a command's output depends.
 
-        `look("file", "dodo.py")` returns a digest of the file."""
+        For example, `look("file", "dodo.py")` returns a digest of the file."""
         return self.see(kind, name, _LOOK[kind](name))
 
     def see(self, kind: str, name: str, value: str) -> str:

@@ -18,7 +18,7 @@ _SHORT = "DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS"
 def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Settings:
     """Return the settings that variables such as `verify=off` request.
 
-    `memory_bytes` is the memory limit of each tool, such as the compiler, if `values` has no `memory_limit`."""
+    If `values` has no `memory_limit`, the memory limit of each tool (such as the compiler) is `memory_bytes`."""
     given = {
         "compile_s": "compile_limit",
         "run_s": "run_limit",

@@ -36,8 +36,8 @@ _Item = TypeVar("_Item")
 def check(workspace: Workspace) -> tuple[str, bool]:
     """Return the report of `doit store check`, and whether everything was sound.
 
-    Damaged objects are removed with their records, so that the next run makes them again. A repeated compile that
-    gives other bytes is only reported."""
+    Damaged objects are removed with their records, so that the next run makes them again. If a repeated compile
+    gives different bytes, the report says so, and the recorded outputs are kept."""
     store, found = workspace.store, report.Findings()
     if problems := store.records.problems():  # nothing else is checked, because the records may all be wrong
         found.wrong += [f"{store.root / 'records.sqlite'}: {' '.join(problem.split())}" for problem in problems]
@@ -156,7 +156,7 @@ def _check_compiles(workspace: Workspace, count: int | None, found: report.Findi
 
 
 _ASKED = {"toolchain", "module", "flags", "environment"}
-"""The names of a compile's ingredients: the values from which the key of the compile is computed."""
+"""The names of the values from which the key of a compile is computed."""
 
 
 def _read_by(record: Record) -> list[Digest]:

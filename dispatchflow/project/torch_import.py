@@ -30,7 +30,7 @@ class Imported:
     arrays: Path | None
     """The file with the example arguments `in0`, … and the results `out0`, … as arrays.
 
-    None if numpy does not have the element type of one of them."""
+    None if numpy does not have the element type of an argument or a result."""
     no_arrays: str | None
     """The reason why `arrays` is None; None if there is a file with arrays."""
     function: str
@@ -59,9 +59,10 @@ def source_of(word: str) -> tuple[Path, str]:
 
 
 def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
-    """Write to `out`, as MLIR, the PyTorch module that a function of a user's Python file returns.
+    """Write a PyTorch module to the file `out`, as MLIR.
 
-    Weights, example arguments and results are written beside it. After a failure, earlier files are unchanged.
+    The function `function` of the user's Python file `file` returns this module. Weights, example arguments and results
+    are written beside `out`. After a failure, earlier files are unchanged.
 
     Raises:
         SpecError: packages or `function` are missing, `function` returns no module with example arguments, or `out`

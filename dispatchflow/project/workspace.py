@@ -93,7 +93,7 @@ class Workspace:
 
     @cached_property
     def facts(self) -> MachineFacts:
-        """This machine's highest flops/s and bytes/s and its anchors' times, shared by the user's projects."""
+        """Facts about this machine, such as its highest flops/s, that all projects of the user share."""
         return MachineFacts(cache_path(), machine.identity(), self._stamp)
 
     def with_toolchain(self, word: str) -> Workspace:
@@ -227,7 +227,7 @@ class Workspace:
 
     @cached_property
     def known(self) -> KnownFailures:
-        """The known failures of IREE, listed by the user and by dispatchflow; none with known_failures=off.
+        """The known failures of IREE in the specs and in dispatchflow's list; none with `known_failures=off`.
 
         Raises:
             SpecError: an entry is wrong.
@@ -237,7 +237,7 @@ class Workspace:
         return KnownFailures(entries, self.toolchain.version, self._log, self._features)
 
     def _features(self, target: Target) -> list[str]:
-        """Return the CPU features, such as `avx512f`, for which a target is compiled; none for a GPU or vmvx."""
+        """Return the CPU features of a target, such as `avx512f`; an empty list for a GPU or vmvx."""
         if target.needs_host_cpu:
             found = self.host.features.split(",")
         elif target.backend == "llvm-cpu":
@@ -271,7 +271,7 @@ class Workspace:
         return replace(device, absent=unfit) if unfit else device
 
     def noisy_above(self, case: Case) -> float:
-        """Return a case's limit of noise: the case is noisy if the uncertainty of its median is above it.
+        """Return the uncertainty of a case's median above which the case is marked as noisy.
 
         The uncertainty is half the width of the median's interval, divided by the median. The default is 0.05."""
         if self.settings.noisy is not None:

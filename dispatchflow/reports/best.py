@@ -39,8 +39,8 @@ _WITHIN_PLACES = ("file", "program_digest", "data_digest", "toolchain_version")
 def newest(rows: Iterable[Row]) -> list[Row]:
     """Return the last row for each combination of the columns `case`, `protocol`, `host` and `file`.
 
-    The oldest of `rows` must come first. A row with the status `no device` is replaced by an earlier row with another
-    status and the same compiled code, if there is one."""
+    `rows` must be sorted from the oldest to the newest. A row with the status `no device` is replaced by an earlier row
+    with another status and the same compiled code, if there is one."""
     found: dict[tuple[Any, ...], Row] = {}
     told: dict[tuple[Any, ...], Row] = {}
     for row in rows:
@@ -53,9 +53,9 @@ def newest(rows: Iterable[Row]) -> list[Row]:
 
 
 def columns(found: Iterable[Row]) -> tuple[str, ...]:
-    """Return the names in `COLUMNS`, without some columns that do not help to compare the rows `found`.
+    """Return the names in `COLUMNS` that help to compare the rows in `found`.
 
-    For example, `host` is left out if all rows have the same host, and `flags` if no row has extra flags."""
+    For example, `host` is left out if all rows have the same host. `flags` is left out if no row has extra flags."""
     rows, values = list(found), dict[Any, set[Any]]()
     for row in rows:
         for name in _OF_PLACES:
@@ -93,7 +93,7 @@ def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) 
 
 
 def _without_duplicates(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows, but only the first of those with the same tuning, flags and measurement.
+    """Return the first row for each combination of tuning, flags and measurement.
 
     For example, `threads=all` and `threads=8` share a measurement on a machine with eight cores."""
     kept: dict[Any, Row] = {}

@@ -19,10 +19,10 @@ _FIRST = 6
 
 
 def table(results: Sequence[CallResult]) -> str:
-    """Return a table with one line for each result of a case: its type, statistics and first values.
+    """Return a table with the type, statistics and first values of each result of a case.
 
-    `min`, `max` and `mean` are those of the finite elements. If the element type is unknown, the line has only the
-    first bytes."""
+    `min`, `max` and `mean` are those of the finite elements. If the element type of a result is unknown, the
+    line of this result has only the first bytes."""
     lines = [_COLUMNS, *((str(index), each.type, *_cells(each)) for index, each in enumerate(results))]
     return aligned(lines, _RIGHT)
 

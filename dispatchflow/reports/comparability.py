@@ -1,4 +1,4 @@
-"""Decide which rows of results may be compared, and which of them are the fastest (docs/results.md)."""
+"""Decide which rows of results may be compared, and which rows are the fastest (docs/results.md)."""
 
 from __future__ import annotations
 
@@ -83,10 +83,11 @@ def obstacle(one: Row, other: Row) -> str | None:
 
 
 def unbeaten(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows for which no other comparable row is certainly faster, the shortest median first.
+    """Return the rows that are not certainly slower than a comparable row, sorted by median.
 
-    A row is certainly faster if the intervals of the medians, widened by the Bonferroni correction, do not overlap.
-    If all rows are equally fast, the probability that any is left out is at most 5 %."""
+    A row is certainly slower if the interval of its median lies entirely above the interval of a comparable row. The
+    Bonferroni correction widens the intervals. If all rows are equally fast, the probability that any row is left out
+    is at most 5 %."""
     # Rows of the same rounds have the intervals within the session (`ci_…`). Rows of different rounds have wider ones,
     # for another session (`later_…`), and those after a correction for the machine's speed (`anchored_…`). A row
     # without an interval is neither faster nor slower.
@@ -106,8 +107,8 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
 def _intervals(row: Row) -> Iterable[tuple[Any, float, float, float]]:
     """Yield (group, low end, middle, high end) for each 95 % interval of a row's median, with times in ns.
 
-    Only intervals with equal groups can be compared. A group is what two rows must have in common, such as the
-    program."""
+    Only intervals with equal groups can be compared. A group is a tuple of the values that two rows must have in
+    common, such as the digest of the program."""
     # If too many blocks waited for a CPU, the blocks may agree on a wrong time.
     if disturbed(row.get("disturbed_blocks") or 0, len(row.get("blocks_ns") or ())):
         return

@@ -101,7 +101,7 @@ def old_entries(text: str, path: PurePath) -> list[KnownFailure]:
     """Return the known failures in `text`, the content of a file that `doit known write=` wrote.
 
     Raises:
-        SpecError: `text` has content that this command never writes.
+        SpecError: `text` has content that `doit known write=` never writes.
     """
     other = f"write={path} has something else in it"
     if not text.startswith(HEAD):
@@ -119,7 +119,7 @@ def old_entries(text: str, path: PurePath) -> list[KnownFailure]:
 
 
 def pattern(reason: str) -> str:
-    """Return a regular expression for `reason`, in which any SSA values, types and numbers match.
+    """Return a regular expression that matches `reason` with any SSA values, types and numbers.
 
     If the text before the first SSA value or type is long enough to identify the error, the expression covers only
     this text."""

@@ -64,7 +64,7 @@ def _first(found: Located, check: SiteCheck, extract: Sequence[str]) -> Iterator
 def bundle_name(number: int) -> str:
     """Return the name of the folder for an extracted site, such as `site3` for site number 3.
 
-    The report prints it in a command for the user: `doit extract … sites=3 out=site3`."""
+    The report prints this name in a command for the user: `doit extract … sites=3 out=site3`."""
     return f"site{number}"
 
 

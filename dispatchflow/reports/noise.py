@@ -9,9 +9,9 @@ _TICKS_PER_S = 100  # USER_HZ, the unit of /proc/stat
 _STOLEN_TICKS = 10
 _SLOWER, _APART = 1.03, 0.03
 _OTHERS = 1.0
-"""A load average may exceed a case's number of threads by this value and still count as normal.
+"""A load average is unusual if it exceeds a case's number of threads by more than this value.
 
-The compiles of the same run cause some load."""
+The run's own compiles cause some load."""
 
 
 def conditions(rows: Sequence[Mapping[str, Any]]) -> str | None:

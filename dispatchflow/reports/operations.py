@@ -55,7 +55,7 @@ def _section(cls: type[Operation]) -> Iterator[str]:
 
 
 def _shape(cls: type[Operation], index: int) -> str:
-    """Return the shape of operand number `index` of an operation, with the sizes as names, such as `mxk`."""
+    """Return the shape of operand number `index` of an operation, such as `mxk` for operand 0 of `matmul`."""
     # Each dim has a unique size, so that a size in the operand's type identifies a dim.
     sizes = {101 + 2 * i: dim for i, dim in enumerate(cls.dims)}
     shape = cls.make(list(sizes)).operands()[index].type.shape
@@ -72,7 +72,7 @@ def _verified(cls: type[Operation]) -> str:
 def _providers(cls: type[Operation]) -> str:
     """Return a text that names the providers (IREE and libraries) that can compute an operation.
 
-    If a library cannot compute some variants of the operation, the reasons follow its name in parentheses."""
+    If a library cannot compute some variants of the operation, the reasons follow the library's name in parentheses."""
     found = [IREE]
     for library in LIBRARIES.values():
         if library.computes is not Kind.OPERATIONS:
@@ -87,7 +87,8 @@ def _providers(cls: type[Operation]) -> str:
 def _variants(cls: type[Operation]) -> Iterator[Operation]:
     """Yield variants of an operation, which differ in element types and options.
 
-    In each variant, at most one option differs from its default. Options that are ranges of integers never differ."""
+    In each variant, at most one option differs from its default. Options with a range of integers as values
+    keep their default."""
     for word in cls.signatures:
         for name, option in {"": None, **cls.options}.items():
             for value in () if option is None or isinstance(option.values, range) else option.values:

@@ -1,4 +1,4 @@
-"""Format the modules after the compiler's phases, their differences, and the times of passes."""
+"""Format tables of the compiler's phases and passes, and differences between modules."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ def listing(sizes: Mapping[Phase, int], paths: Mapping[Phase, str]) -> str:
 def comparison(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequence[str]]) -> str:
     """Return a table that shows after which phases the modules of two cases differ.
 
-    `one` and `other` belong to the two cases. Each is a dict from a compiler phase to the lines of the module after
-    this phase."""
+    `one` and `other` map each compiler phase of their case to the lines of the module after this phase."""
     lines = [["phase", "", "", "lines", "with"]]
     others = {phase.name: text for phase, text in other.items()}
     for phase, text in one.items():
@@ -43,14 +42,13 @@ def comparison(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequenc
 def first(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequence[str]]) -> Phase | None:
     """Return the first phase after which the modules of two cases differ; None if they never differ.
 
-    `one` and `other` belong to the two cases. Each is a dict from a compiler phase to the lines of the module after
-    this phase."""
+    `one` and `other` map each compiler phase of their case to the lines of the module after this phase."""
     others = {phase.name: text for phase, text in other.items()}
     return next((phase for phase, text in one.items() if others.get(phase.name) != text), None)
 
 
 def difference(one: Sequence[str], other: Sequence[str], names: tuple[str, str]) -> str:
-    """Return the unified diff of two modules, in which long lines are cut.
+    """Return the unified diff of two modules. Long lines are cut.
 
     Returns an empty text if the modules are equal. `names` are the names of the modules in the diff."""
     return "\n".join(_cut(line) for line in _unified(one, other, names))

@@ -12,10 +12,11 @@ COLUMN = "percent_of_best_provider"
 
 
 def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return each row with one more cell, in the column `percent_of_best_provider`.
+    """Return the rows with one more column, `percent_of_best_provider`.
 
-    The cell is the shortest time of all comparable rows in percent of the row's own time: 50 for a row that takes
-    twice as long. It is None if the row is not correct, or if no other provider has a comparable row."""
+    The value is the shortest time of all comparable rows, in percent of the row's own time. For example, 50 means that
+    the row takes twice as long as the fastest row. The value is None if the row is not correct, or if no other
+    provider has a comparable row."""
     shown = list(rows)
     fastest: dict[tuple[Any, ...], dict[tuple[Any, ...], Row]] = {}
     for row in filter(_has_rounds, shown):

@@ -17,7 +17,7 @@ from dispatchflow.results import parquet
 from dispatchflow.stages import STAGES
 
 _BETWEEN_SESSIONS = {"median_ns": ("anchored_median_ns", "anchored_low_ns", "anchored_high_ns", "session_factor")}
-"""A dict from a column to further columns that follow it if a table has rows of several sessions.
+"""A dict from a column to the columns that follow it in a table with rows of several sessions.
 
 A session consists of the measurements of one run."""
 
@@ -44,8 +44,8 @@ _REPORT_COLUMNS = (
 def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastest: bool) -> str:
     """Return the text of `doit report`, or of `doit best` if `fastest` is true.
 
-    `folder` has the Parquet files. `values` are the command line's variables, and `words` its patterns for names of
-    cases.
+    `folder` has the Parquet files. `values` are the variables of the command line, and `words` are the patterns for
+    names of cases.
 
     Raises:
         SpecError: a column is unknown.
@@ -99,8 +99,8 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
 def formatted(rows: Sequence[Mapping[str, Any]], values: Mapping[str, Any], known: Sequence[str]) -> str:
     """Return rows as text, in the order and format that the command line requests.
 
-    `values` has the command line's `columns`, `sort`, `top` and `format`. `known` has all columns, the default of
-    `columns`.
+    `values` has the command line's `columns`, `sort`, `top` and `format`. `known` has all columns, which are the
+    default of `columns`.
 
     Raises:
         SpecError: `columns` or `sort` names an unknown column.

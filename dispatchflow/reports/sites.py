@@ -116,7 +116,7 @@ def _times(site: Site, time: SiteTime, ceilings: Ceilings) -> dict[str, Any]:
 
 
 def table(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table with one line for each row; the function `rows` returned `found`."""
+    """Return a table with one line for each row. `found` is a result of the function `rows`."""
     if not found:
         return "no sites: this program launches no dispatch"
     if all(row["alone_ns"] is None for row in found):
@@ -156,7 +156,7 @@ def _half(low: float | None, high: float | None, median: float | None) -> str:
 def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: int) -> list[dict[str, Any]]:
     """Return one row for each group of sites, with the group's summed times, the longest time first.
 
-    The function `rollup.rolled_up` forms the groups, and describes `by` and `depth`."""
+    The docstring of `rollup.rolled_up` describes the groups, `by` and `depth`."""
     found = []
     for part in rollup.rolled_up(program, times, by, depth):
         span = part.summary
@@ -169,7 +169,7 @@ def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: i
 def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
     """Return a table with the summed times of each group of sites, the longest time first.
 
-    The function `rollup.rolled_up` forms the groups, and describes `by` and `depth`."""
+    The docstring of `rollup.rolled_up` describes the groups, `by` and `depth`."""
     lines = [
         [
             part.name,
@@ -187,8 +187,8 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
     """Return at most one remark, about sites that are faster or slower alone than in their program.
 
-    Two times differ if their intervals do not overlap. `alone` has the time of each extracted site, by the site's
-    number."""
+    Two times differ if their intervals do not overlap. `alone` is a dict from a site's number to the time of the
+    extracted site."""
     apart: list[tuple[float, str]] = []
     cold_is_known = any(found.cold_ns is not None for found in alone.values())
     for time in times.sites:
@@ -240,9 +240,10 @@ def reconfigured(program: Program, configurations: Mapping[str, str], alone: Map
 
 
 def remarks(program: Program, times: ProgramTimes | None, doubt: str | None) -> list[str]:
-    """Return the lines below a table of sites. One of them splits the time of a call into its parts.
+    """Return the lines below a table of sites.
 
-    Other lines say what is unknown. `doubt` is the reason why the sites have no times; None if they have times."""
+    One line splits the time of a call into its parts. Further lines say what is unknown. `doubt` is the reason why the
+    sites have no times; None if they have times."""
     lines = []
     if times is not None:
         split = times.split

@@ -59,7 +59,7 @@ class Findings:
     compiles_again: int = 0
     """The number of compiles that were run again, to compare their outputs."""
     not_again: Counter[str] = field(default_factory=Counter)
-    """The compiles that were not run again: a count for each reason."""
+    """The number of compiles that were not run again, for each reason."""
     wrong: list[str] = field(default_factory=list)
 
 

@@ -44,8 +44,8 @@ _AUXILIARY = ("fill", "pack", "unpack")
 def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[str] = ()) -> str:
     """Return a table with one line per case.
 
-    More than `MAX_SHOWN` cases are reduced to the failures and the fastest correct rows of each shape. `fresh` has
-    the cases that were measured in this run; `stale` has those whose new measurement failed."""
+    If there are more than `MAX_SHOWN` cases, the table has only the failures and the fastest correct rows of each
+    shape. `fresh` has the cases that were measured in this run. `stale` has the cases whose new measurement failed."""
     shown = list(rows)
     note = ""
     if len(rows) > MAX_SHOWN:
@@ -58,7 +58,7 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[
 
 
 def _fastest(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield, for each shape, the correct rows for which no comparable row is certainly faster."""
+    """Yield, for each shape, the correct rows that are not certainly slower than a comparable row."""
     # Shapes are examined as the caller iterates, because `right` reads a row's records and the caller shows only a few.
     shapes: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in filter(believed, rows):
@@ -88,7 +88,7 @@ def _line(row: Mapping[str, Any], when: str) -> list[str]:
 
 
 def verification(row: Mapping[str, Any]) -> str:
-    """Return the verdict and the largest error divided by its tolerance, such as `within bound 0.05`."""
+    """Return a row's verdict and score (largest error / tolerance), such as `within bound 0.05`."""
     word, score = str(row.get("verification")), row.get("score")
     if score is None or word in ("not compared", "not verified"):
         return word
@@ -107,15 +107,15 @@ def half(row: Mapping[str, Any], lowest: str, highest: str) -> str:
 
 
 def peak(row: Mapping[str, Any]) -> str:
-    """Return a case's speed in percent of the machine's highest, and what limits the case: `71% compute`."""
+    """Return the cells `percent_of_peak` and `bound` of a row as text, such as `71% compute`."""
     part = row.get("percent_of_peak")
     return "" if part is None else f"{part:.0f}% {row['bound']}"
 
 
 def applied(text: str | None) -> str:
-    """Return the main op and its tile sizes from an applied configuration: `matmul 64x64 vector 4x16 k 4`.
+    """Return the main op and its tile sizes in short form, such as `matmul 64x64 vector 4x16 k 4`.
 
-    If the configuration has no tile sizes, return the name of the compiler's lowering pipeline in it."""
+    `text` is an applied configuration. If it has no tile sizes, return the name of its lowering pipeline."""
     found = list(_configured(text or ""))
     working = [op for op in found if op[0] not in _AUXILIARY] or found
     # The op with the most loops is the main op: a copy that pads, or an op that finishes a sum, has fewer. If two ops
@@ -256,7 +256,7 @@ def summary(
 
 
 def _by_reason(what: str, reasons: Mapping[str, str], rest_by: str = ALL) -> Iterator[str]:
-    """Yield one line for each of the most frequent reasons, and a last line that counts the others.
+    """Yield one line for each of the most frequent reasons, and a last line that counts the other reasons.
 
     `reasons` is a dict from a case to its reason. Each line begins with `what`. The last line ends with `rest_by`,
     which says how to list all reasons."""
@@ -287,7 +287,7 @@ def _only_run(row: Mapping[str, Any]) -> bool:
 
 
 def _doubted(row: Mapping[str, Any]) -> bool:
-    """Return whether the summary must explain the verdict of a row, because the verdict alone may mislead."""
+    """Return whether the verdict of a row may mislead without an explanation."""
     if row["status"] in ("failed", "no device"):
         return False
     return row["verification"] == "mistrusted" or bool(re.search("stateful: |not deterministic: ", row["reason"] or ""))

@@ -15,7 +15,7 @@ from dispatchflow.models.site import Program
 from dispatchflow.models.site_times import Calls
 
 _QUEUE, _DISPATCHES = 1, 1001
-"""The number of the first track for queue operations, and of the first track for dispatches.
+"""The numbers of the first track for queue operations and the first track for dispatches.
 
 A track is a line of events in the viewer of a trace. Viewers sort tracks by number."""
 
@@ -24,7 +24,7 @@ _Slice = tuple[Span, str, dict[str, Any]]
 
 
 def trace(title: str, program: Program, calls: Calls) -> str:
-    """Return a trace, as JSON, of the runtime's queue operations and the dispatches in measured calls.
+    """Return a JSON trace of the queue operations and dispatches in measured calls.
 
     Each dispatch is named after its site in `program`. The trace begins at time 0 with the earliest event."""
     spans = spans_of([launch for _, launch in calls.launches], calls.operations)

@@ -24,8 +24,8 @@ _DISPATCH = re.compile(r"_dispatch_\d+")
 def rows(trace: Trace, program: Program | None, places: Mapping[str, tuple[str, int]]) -> list[dict[str, Any]]:
     """Return one row for each zone of a trace, the dispatches first.
 
-    `program` is None if the sites are unknown. `places` is a dict from a kernel's name to the source file and line to
-    show instead of those in the trace."""
+    `program` is None if the sites are unknown. `places` is a dict from a kernel's name to a source file and line, which
+    replace the file and line in the trace."""
     # The trace names IREE's code, or a file that the compile did not keep.
     sites = dict[str, list[str]]()
     operations = dict[str, dict[str, None]]()
@@ -51,7 +51,7 @@ def rows(trace: Trace, program: Program | None, places: Mapping[str, tuple[str, 
 
 
 def table(found: Sequence[Row]) -> str:
-    """Return a table with one line for each row in `found`, the rows that the function `rows` returned."""
+    """Return a table with one line for each row. `found` is a result of the function `rows`."""
     lines = [["zone", "count", "total", "median", "sites", "operations", "source"]]
     lines += [
         [

@@ -1,6 +1,6 @@
 """List the verdicts of cases as rows, and count them in a table.
 
-A verdict here covers the stages up to `verify`. It is read from the store's records, because the Parquet files have
+A verdict covers the stages up to `verify`. It is read from the store's records, because the Parquet files have
 rows only for cases that were selected for measurement."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COUNTED = re.compile(r"\b(element|byte)s?\b(.*?) (?:is|are) wrong\b")
 def verdict(chain: CaseState) -> str:
     """Return the verdict on a case, which is one of `VERDICTS`, such as `not compiled`.
 
-    `right` stands for the verification's verdicts `equal` and `within bound`, and `wrong` for `different`."""
+    The verification's verdicts `equal` and `within bound` become `right`, and `different` becomes `wrong`."""
     failed, verified = chain.failure, chain["verify"]
     if failed is not None and failed.stage in ("emit", "compile"):
         return "not compiled"
@@ -86,9 +86,9 @@ def rows(chains: Sequence[CaseState], toolchain: str, tags: Mapping[Any, Sequenc
 
 
 def before_last_line(text: str, chains: Sequence[CaseState]) -> str:
-    """Return `text` with a table of verdicts on users' files, above the last line.
+    """Return `text` with a table of the verdicts on cases of users' modules above the last line.
 
-    With few cases, or if all are right, `text` is unchanged."""
+    If there are few such cases, or if all of them are right, `text` is returned unchanged."""
     # Cases of operations are not counted, because each verdict would have to be read from its record.
     of_modules = [chain for chain in chains if type(chain.case.operation) is Module]
     if len(of_modules) <= _MANY or not (lines := table(of_modules)):
@@ -133,7 +133,7 @@ def kind(reason: str) -> str:
 
 
 def naming(reason: str) -> str:
-    """Return the part of `reason` that identifies the error, without the wrong elements."""
+    """Return the part of `reason` that identifies the error, without details of wrong elements."""
     # The part ends before the first SSA value or type, unless fewer than `_ENOUGH` characters would be left.
     text = _DETAIL.split(reason.partition("\n")[0].rstrip())[0]
     value = VALUE.search(text) or _QUOTED.search(text)

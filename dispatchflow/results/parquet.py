@@ -25,7 +25,7 @@ SCHEMA_VERSION = 1
 _PART = re.compile(r"\d{8}T\d{6}Z-\w+(-\d+)?\.parquet")
 """A pattern for the names of parts, which are the Parquet files with rows that one run added.
 
-The name of a run's first part is the name of the run. In the names of its further parts, a number follows."""
+A run's first part has the name of the run. In the names of further parts, a number follows the run's name."""
 _END = b"PAR1"
 
 # Column's name → Arrow type. Units are in the names. A null means that the value is unknown or was not determined.
@@ -140,7 +140,7 @@ class Table:
 
     The prefix distinguishes the files of different tables."""
     mark: str
-    """The key in the metadata of each Parquet file under which the version of the schema is stored."""
+    """The metadata key under which each Parquet file stores the version of the schema."""
     columns: Mapping[str, str]
     """A mapping from a column's name to its Arrow type."""
 
@@ -280,7 +280,7 @@ def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = C
 def read(folder: Path, of: Table = CASES) -> list[dict[str, Any]]:
     """Return the rows of all Parquet files that dispatchflow wrote in a folder, the oldest row first.
 
-    If a column is in some of the files only, it is None in the rows of the others.
+    If a column is missing from a file, the rows of this file have None in the column.
 
     Raises:
         ValueError: a file cannot be read, although its name has the form that dispatchflow uses.

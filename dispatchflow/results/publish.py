@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Recorded(Shape):
-    """A row of any table, with the digest `identity`, which is equal for rows with the same content."""
+    """A row of any table. Rows with the same content have the same digest `identity`."""
 
     @property
     def identity(self) -> str: ...
@@ -125,7 +125,8 @@ def parts_of(store: Store, table: Table) -> list[str]:
 def damage(store: Store, part: Path, found: pa.Table, table: Table = CASES) -> str | None:
     """Return how the Parquet file `part` differs from the store's records; None if it does not differ.
 
-    `found` has the rows that were read from the file. If they are as recorded, the file's digest is compared too."""
+    `found` has the rows that were read from the file. If these rows are as recorded, the file's digest is
+    compared with the recorded digest."""
     if (other := parquet.difference(found, store.records.rows_of(table.prefix + part.name), table)) is not None:
         return other
     # A changed byte that leaves the rows as they are may still disturb other programs.

@@ -17,11 +17,11 @@ class Roofline:
     amount_cells: tuple[Any, Any]
     """The cells `flops` and `traffic_bytes` of a row."""
     ceilings: tuple[float | None, float | None]
-    """The machine's highest rates, in flops per s and bytes per s. Each is None if it is unknown."""
+    """The machine's highest rates, in flops per s and bytes per s. A rate is None if it is unknown."""
     credible_ns: float
     """The shortest credible time of a call, in ns. The value is 0 if this time is unknown."""
     noisy: float = NOISY
-    """A row is noisy if its median's interval is wider than ± this fraction of the median."""
+    """A row is noisy if the half-width of its median's interval is above this fraction of the median."""
 
     @classmethod
     def of(

@@ -113,9 +113,10 @@ def recorded(
     run: str,
     now: float,
 ) -> dict[str, SiteRow]:
-    """Return the site rows of a case as a dict: `site 3 NAME` -> row, where NAME is the argument `name`.
+    """Return a dict from the name of each site row of a case to the row.
 
-    Sites that cannot be distinguished share a row, such as `site 3|7 NAME`.
+    The row of site 3 has the name `site 3 NAME`, where NAME is the argument `name`. Sites that cannot be distinguished
+    share a row, with a name such as `site 3|7 NAME`.
 
     Args:
         rows: the rows that `reports.sites.rows` returned for the case.

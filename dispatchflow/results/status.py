@@ -36,7 +36,7 @@ def standing(chain: CaseState, bounds: Roofline) -> str:
 def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
     """Return the text for the column `reason` of a case's row; None if there is nothing to explain.
 
-    The argument `reason` explains `status`. Remarks on the verdict, the measurement and the module are added to it."""
+    The argument `reason` explains `status`. The text adds remarks on the verdict, the measurement and the module."""
     verified, profiled = chain["verify"], chain["profile"]
     unsure = verified.state == "absent" or (verified.state == "off" and verification_of(chain) == "different")
     if reason is None and unsure:

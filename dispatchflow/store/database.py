@@ -49,8 +49,8 @@ class Database:
     create the tables.
 
     Raises:
-        StoreError: the file cannot be opened, or has a schema of another `version`. A query raises it if the file or
-            the disk is at fault.
+        StoreError: the file cannot be opened, or has a schema of another `version`. A query raises this error if
+            the file or the disk is at fault.
     """
 
     def __init__(self, path: Path, schema: str, version: int) -> None:

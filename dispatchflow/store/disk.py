@@ -60,9 +60,10 @@ def unwritable(store: Path, error: OSError) -> StoreError:
 
 
 def check(place: Path, said: str = "") -> None:
-    """Raise DiskFull if a full disk may have caused a failure. Call this before you record the failure.
+    """Raise DiskFull if a full disk may have caused a failure.
 
-    `place` is a path on the disk. `said` is the failure's error message.
+    Call this function before you record the failure. `place` is a path on the disk. `said` is the failure's error
+    message.
 
     Raises:
         DiskFull: less than 4 MiB or no inode is free, or `said` contains the system's message for a full disk.

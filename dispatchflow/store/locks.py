@@ -25,8 +25,8 @@ def locked(
 ) -> Iterator[None]:
     """Hold an flock on the file or directory `path` while the body of this context runs.
 
-    A missing file is created. While this thread waits, `whom` is called with the open descriptor of `path`. Its
-    result, a description of the lock's holder, is logged."""
+    A missing file is created. While this thread waits, a description of the lock's holder is logged. The
+    function `whom` gets the open descriptor of `path`, and returns this description or None."""
     descriptor, kind = _opened(path), fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
         try:

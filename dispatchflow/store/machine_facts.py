@@ -1,7 +1,7 @@
 """Facts about this machine that all projects of a user share, in the user's cache directory.
 
 DIRECTORY/1/
-  machines/IDENTITY/KIND-KEY   a line with the digest of a value, and then the value itself
+  machines/IDENTITY/KIND-KEY   a line with the digest of a value, then the value
   objects/DIGEST               compiled modules to which values refer
 
 IDENTITY names the machine, and KIND-KEY names the value. A damaged file counts as absent."""
@@ -32,7 +32,7 @@ class MachineFacts:
 
     @cached_property
     def unusable(self) -> str | None:
-        """The reason why facts cannot be kept, such as "there is no home directory"; None if none is found."""
+        """The reason why facts cannot be kept, such as "there is no home directory"; None if none is known."""
         if self.root is None:
             return "there is no home directory"
         try:
@@ -52,8 +52,8 @@ class MachineFacts:
     def revise(self, name: str, revised: Callable[[str | None], str]) -> str | None:
         """Replace the value that is stored under `name`, and return the new value.
 
-        `revised` computes the new value from the old one (None if there is none). Meanwhile no other process can
-        change the value. Returns None if the directory for the facts cannot be used."""
+        `revised` computes the new value from the old value, or from None if no value is stored. Meanwhile no other
+        process can change the value. Returns None if the directory for the facts cannot be used."""
         if self.root is None or self.unusable:
             return None
         path = self._path(self.root, name)
@@ -81,9 +81,10 @@ class MachineFacts:
         return None
 
     def keep(self, digest: Digest, content: Path) -> None:
-        """Copy the compiled module in the file `content`, so that `object(digest)` returns its bytes.
+        """Keep a copy of the file `content`, a compiled module whose digest is `digest`.
 
-        Nothing happens if a file for `digest` exists, or if the directory for the facts cannot be written."""
+        `object(digest)` then returns the file's content. Nothing happens if a file for `digest` exists, or if the
+        directory for the facts cannot be written."""
         if self.root is None or self.unusable or (path := self._object(self.root, digest)).exists():
             return
         with suppress(OSError):

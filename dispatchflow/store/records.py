@@ -103,7 +103,7 @@ class Records(Database):
         return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
 
     def passed_compiles(self, toolchain: Digest) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
-        """Yield (code digest, ingredients of the key) of each successful compile not done by `toolchain`."""
+        """Yield (code digest, key's ingredients) of successful compiles by toolchains other than `toolchain`."""
         others = "stage = 'compile' and ok and json_extract(ingredients, '$.toolchain') <> ?"
         for code, text in self._all(f"select code, ingredients from record where {others}", toolchain):
             yield code, self.value(text)
@@ -116,7 +116,7 @@ class Records(Database):
             return [str(error.facts.get("found", error.problem))]
 
     def require_sound(self) -> None:
-        """Check the whole file and raise a `StoreError` for a fault: SQLite may silently skip damaged pages."""
+        """Raise a `StoreError` if the file is damaged. Queries may silently skip damaged pages."""
         if problems := self.problems():
             raise self._store_error(ValueError(" ".join(problems[0].split())))
 
@@ -125,7 +125,7 @@ class Records(Database):
         return int(self._all("select count(distinct name) from latest")[0][0])
 
     def name_of(self, key: Key) -> str | None:
-        """Return the name of a case that has `key` as the newest key of some stage; None if there is none."""
+        """Return the name of a case that has `key` as the newest key of a stage, or None."""
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
@@ -218,7 +218,7 @@ class Records(Database):
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
-        """Return a reader of records for the planning of `cases` cases. For many cases, it loads all records."""
+        """Return a reader for planning `cases` cases. For many cases, the reader loads all records at once."""
         size = self._all("select coalesce(max(id), 0) from record")[0][0]
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
@@ -240,7 +240,7 @@ class Records(Database):
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Return which row was recorded last under each of `names`. The values of the dict identify the rows."""
+        """Return a dict from each name to the identity of the row that was recorded last under this name."""
         wanted = list(names)
         # The result then has further names.
         if len(wanted) > 500:

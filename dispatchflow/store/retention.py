@@ -91,7 +91,7 @@ def removal(
         sizes: the size in bytes of each object.
         held: all records that refer to objects.
         keep: the keys of records whose objects stay. If there is no `limit_bytes`, all other objects are removed.
-        limit_bytes: the oldest objects are removed until the rest has at most this size in bytes."""
+        limit_bytes: the oldest objects are removed until the total size in bytes is at most this value."""
     keys = dict.fromkeys(record.key for record in held if not sizes.keys() >= set(record.outputs.values()))
     held = [record for record in held if record.key not in keys]
     records: dict[Digest, list[StoredRecord]] = {}

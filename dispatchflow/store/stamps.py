@@ -10,7 +10,7 @@ ABSENT = "absent"
 See = Callable[[str], str]
 """A function from a path to a text that changes when the file changes, such as the function `stamp`.
 
-It may also record the text, so that later changes of the file are found."""
+The function may record the text, so that later changes of the file are found."""
 
 
 def stamp(path: str) -> str:

@@ -217,7 +217,7 @@ class Store:
         """The lock that protects objects from `doit store clean`.
 
         A run that compiles, verifies or measures shares the lock from its first lookup of a record until its end.
-        Meanwhile no object is removed, not even an object to which no record refers."""
+        Meanwhile `doit store clean` waits."""
         with self.writing():
             return Users(self.root / "locks" / "users")
 

@@ -18,7 +18,7 @@ With 95 %, five of 100 comparisons of equally fast code would report a change.""
 MIN_ROUNDS = 10
 """The smallest number of rounds that gives an interval with the confidence `CONFIDENCE`.
 
-In each round, both sides of the comparison, the baseline and the candidate, are measured once."""
+In each round, the baseline and the candidate are measured once."""
 
 MARGIN = 0.01
 """The smallest relative difference between two times that counts as faster or slower."""

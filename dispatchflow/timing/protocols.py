@@ -24,7 +24,7 @@ class Protocol:
     A measurement does not end early when its interval becomes narrow: such an interval would miss the true median too
     often."""
     span_s: float
-    """The shortest allowed time from the start of the first round to the start of the last, in s.
+    """The shortest allowed time from the start of the first round to the start of the last round, in s.
 
     If the rounds take less time, the run waits between them."""
     budget_s: float
@@ -36,16 +36,16 @@ class Protocol:
 
     @property
     def pauses(self) -> bool:
-        """Whether `pause_s` is above 0, so that a run may wait before it begins the next round.
+        """Whether a run may wait between two rounds.
 
         In a round, one block (benchmark process) of each case is measured."""
         return self.span_s > 0
 
     @property
     def pause_s(self) -> float:
-        """The shortest allowed time from the start of one round to the start of the next, in s.
+        """The shortest allowed time from the start of one round to the start of the next round, in s.
 
-        If a round takes less time, the run waits before the next one."""
+        If a round takes less time, the run waits before the next round."""
         return self.span_s / max(1, self.blocks - 1)
 
 

@@ -26,23 +26,23 @@ with the confidence `FIRST_CONFIDENCE`, no control is measured further."""
 FIRST_CONFIDENCE = 0.9998
 
 FLOOR = 0.02
-"""The smallest relative change of a time that counts if the two runtimes are measured alternately.
+"""Relative changes below this value do not count if the two runtimes are measured alternately.
 
-The place of a runtime's program in memory can cause smaller changes. They do not average out, because this place is the
+The place of a runtime's program in memory can cause such changes. They do not average out, because this place is the
 same in all rounds of the comparison."""
 
 UNSOUND = "verification failed: "
-"""The text with which `Control.failure` begins if the case's results are wrong with the new runtime."""
+"""The beginning of `Control.failure` if the case's results are wrong with the new runtime."""
 
 FLOOR_APART = 0.1
-"""The smallest relative change that counts if the old runtime's times are from an earlier run.
+"""Relative changes below this value do not count if the old runtime's times are from an earlier run.
 
 The machine may have become faster or slower since that run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A control: one case, measured with the old and with the new runtime to compare their speed."""
+    """A control is a case that is measured with the old and the new runtime to compare their speed."""
 
     case: str
     together: bool
@@ -68,7 +68,7 @@ class Control:
 class Judgement:
     """The answer to the question whether two runtimes are equally fast on a device.
 
-    If they are, measurements with the old runtime are valid for the new one."""
+    If the runtimes are equally fast, measurements with the old runtime are valid for the new runtime."""
 
     old: str
     """The version of the old runtime, which made the measurements that may be reused."""
@@ -89,8 +89,8 @@ class Judgement:
     def unknown(self) -> bool:
         """Whether all comparisons are undecided and no control failed with the new runtime.
 
-        A control is a case that is measured with both runtimes to compare their speed. It failed if the case cannot
-        be measured with the new runtime, or gives wrong results."""
+        A control is a case that is measured with both runtimes to compare their speed. A control failed if the
+        case cannot be measured with the new runtime, or gives wrong results."""
         return not self.moved and all(control.comparison.verdict == "undecided" for control in self.controls)
 
     @cached_property
@@ -117,8 +117,8 @@ class Judgement:
     def largest(self) -> Control:
         """The measured case (control) that changed most with the new runtime.
 
-        A control that failed comes first, then one that is `faster` or `slower`, then any other. Among equals, the
-        control whose time changed by the largest factor comes first."""
+        Failed controls come first, then controls that are `faster` or `slower`, then all other controls. Among
+        controls of the same kind, the control whose time changed by the largest factor comes first."""
         return max(self.controls, key=lambda c: (c.moved, c.failure is not None, abs(log(c.comparison.ratio))))
 
     @property

@@ -1,6 +1,6 @@
 """Estimate how strongly a case's time follows the machine's speed.
 
-The time of the anchors, kernels that never change, shows the machine's speed. The model for each case is log(time) =
+Anchors are kernels that never change. Their time shows the machine's speed. The model for each case is log(time) =
 level + sensitivity · log(anchors' time) + noise, where the level is a constant of the case."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ Runs = Sequence[tuple[float, float]]
 Anchors are kernels that never change. Only the differences between runs matter, so the times may have any unit."""
 
 _LEAST_SD = 0.03
-"""The smallest noise in log(case's time), as a standard deviation, that `Sensitivity.learned` assumes.
+"""The smallest standard deviation of the noise in log(case's time) that `Sensitivity.learned` assumes.
 
-A case's own noise may be smaller, but the times of the anchors (kernels that never change) are noisy too."""
+A case's noise may be smaller, but the times of the anchors (kernels that never change) have noise of their own."""
 
 _PRIOR_CASES = 4
 _ROUNDS = 10
@@ -40,7 +40,7 @@ class Sensitivity:
     The degrees of freedom of this value are in `freedom`."""
     freedom: float = 4.0
     unusual: float = 0.0
-    """log(case's time) in the last run, minus the prediction: positive if the run was slower.
+    """log(case's time) in the last run, minus the prediction. It is positive if the run was slower.
 
     The prediction comes from the time of the anchors, which are kernels that never change."""
 
@@ -92,8 +92,8 @@ def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
 class Felt:
     """The sensitivities of cases: how strongly the time of each case follows the machine's speed.
 
-    They are estimated from `measured`, which yields (key, log(anchors' time), log(case's time)) for each earlier
-    measurement. The key identifies the case."""
+    The sensitivities are estimated from `measured`, which yields (key, log(anchors' time), log(case's time)) for each
+    earlier measurement. The key identifies the case."""
 
     def __init__(self, measured: Iterable[tuple[str, float, float]], first: Sensitivity = PRIOR) -> None:
         self._runs: dict[str, list[tuple[float, float]]] = {}

@@ -24,7 +24,7 @@ This is the default. The user can set another limit."""
 LONGEST_WAIT = 0.02
 """A benchmark process is disturbed if it waits for a CPU longer than this fraction of its wall time.
 
-For a block of the protocol `std`, 2 % are about 3 ms, one time slice of the scheduler."""
+For a block of the protocol `std`, 2 % are about 3 ms, which is one time slice of the scheduler."""
 
 _MOST_CORRELATED = 0.9
 
@@ -75,7 +75,7 @@ def summary(blocks_ns: Sequence[float]) -> Summary:
 
 
 def median(values: Iterable[float]) -> float:
-    """Return the median of `values`, of which there must be at least one."""
+    """Return the median of `values`, which must not be empty."""
     # Python's `statistics` is not used, because its import of `fractions` and `decimal` would slow every run.
     ordered = sorted(values)
     middle = len(ordered) // 2
@@ -85,7 +85,7 @@ def median(values: Iterable[float]) -> float:
 def widening(blocks_ns: Sequence[float]) -> float:
     """Return the factor by which correlated times widen the confidence interval of their median.
 
-    The interval is widened on a logarithmic scale. `blocks_ns` has the times in the order of measurement."""
+    The factor applies to the interval of log(time). `blocks_ns` has the times in the order of measurement."""
     logs = [log(ns) for ns in blocks_ns]
     count, mean = len(logs), sum(logs) / len(logs)
     apart = [value - mean for value in logs]
@@ -105,8 +105,9 @@ def widening(blocks_ns: Sequence[float]) -> float:
 def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
     """Return the rank r for which x_r and x_(count-1-r) are the ends of the median's interval.
 
-    The x are the measured values in ascending order, beginning with x_0. The interval is the narrowest one with at
-    least this `confidence`. Returns None if there is none. Source: David & Nagaraja, Order Statistics, 7.1."""
+    The x are the measured values in ascending order, beginning with x_0. The interval is the narrowest interval
+    with at least this `confidence`. Returns None if there is no such interval. Source: David & Nagaraja, Order
+    Statistics, 7.1."""
     best, below = None, 0.0
     for rank in range(count // 2):
         below += comb(count, rank) * 0.5**count
@@ -157,8 +158,8 @@ def _student(t: float, freedom: int) -> float:
 def waited_too_long(waited: float | None) -> bool:
     """Return whether other programs disturbed a benchmark process.
 
-    `waited` is the part of the process's wall time in which it waited for a CPU, as a fraction. If it is unknown
-    (None), the result is False."""
+    `waited` is the fraction of the process's wall time in which the process waited for a CPU. If `waited` is None
+    (unknown), the result is False."""
     return waited is not None and waited > LONGEST_WAIT
 
 
@@ -172,8 +173,8 @@ def disturbed(blocks: int, count: int) -> bool:
 def decided(count: int, spent_s: float, protocol: Protocol) -> bool:
     """Return whether enough benchmark processes of a case have run.
 
-    `count` processes have run, in `spent_s` seconds. They are enough if they are as many as `protocol.blocks`, or if
-    there is at least one and the time budget of `protocol` is spent."""
+    `count` processes have run, in `spent_s` seconds. They are enough if `count` has reached `protocol.blocks`, or if at
+    least one process has run and the time budget of `protocol` is spent."""
     return count >= protocol.blocks or (count > 0 and spent_s >= protocol.budget_s)
 
 
