@@ -1,6 +1,6 @@
-"""Describe the steps of a case's work, such as a compile, as actions with keys; see docs/caching.md.
+"""Define actions, which are the steps of the work for a case, such as a compile. See docs/caching.md.
 
-A key is a hash of an action's ingredients, which are everything that the action's outputs depend on."""
+The key of an action is a hash of its ingredients. The ingredients are everything that the outputs depend on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONFIGURATION_CHECK = 5
 
 Raise it when `configurations.parse` or `Dispatch.missed` changes."""
 
-PRINTING = 5
+PRINTING = 6
 """The version of the facts that `emit` stores about a user's module. Raise it when they change."""
 
 VERIFICATION = 8
@@ -133,8 +133,8 @@ def compilations(
 ) -> Form:
     """Return a `keys.Form`, which computes the keys of compile actions that differ only in their module.
 
-    `requested` is the configuration that the compiler must choose. The action fails if the compiler chooses another
-    one."""
+    `requested` is the configuration that the compiler must choose. An action fails if the compiler chooses another
+    configuration."""
     return Form(
         "compile",
         lambda module: {
@@ -153,9 +153,10 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return the digest of the user's MLIR file, or of a model's output `labelled`; and the file's name.
+    """Return (digest, file name) of the text that gives names to the operations of a user's module.
 
-    Returns None if `program` is not a user's module."""
+    The text is the user's MLIR file. For a model, the digest is that of the output `labelled` of the stage `emit`, and
+    the file name is that of the model. Returns None if `program` is not a user's module."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name
@@ -187,7 +188,7 @@ def inputs(operation: Operation) -> Action:
 def expectation(operation: Operation) -> Action:
     """Return the action that computes the expected results for each recipe (a way to make inputs).
 
-    The output for a recipe whose results must be bit-identical has the recipe's name. Other recipes have two
+    A recipe whose results must be bit-identical has one output with the recipe's name. Other recipes have two
     outputs, such as `random_reference` and `random_tolerance`. The output `unseen` lists the errors of a kernel that
     verification would not detect."""
     return _data_action("expected", operation)
@@ -212,8 +213,7 @@ def verification(
     Args:
         tolerance: the tolerance of a user's module. None for an operation, because `data` has its tolerances.
         is_reference: whether the same code also computed the expected results.
-        runtime: None for the first verification of the code. For a verification with another IREE runtime, its
-            digest.
+        runtime: the digest of the IREE runtime of a later verification. None for the first verification of the code.
     """
     more: dict[str, Any] = {"is_reference": True} if is_reference else {}
     more |= {"runtime": runtime} if runtime is not None else {}

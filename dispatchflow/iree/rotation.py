@@ -1,7 +1,7 @@
 """Emit a module that calls another module with cold operands: operands that are not in a cache.
 
-Each call uses the next of many copies of each cold operand. The emitted module contains no dispatches. Therefore its
-text does not depend on the target."""
+Each call uses the next of many copies of each cold operand. The text of the emitted module is the same for all
+targets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Operand:
     """The element type of a tensor, or the type of the scalar."""
     nbytes: int
     cold: bool
-    """Whether each call uses another copy of the operand, so that the operand is not in a cache."""
+    """Whether each call uses the next copy of the operand, so that the operand is not in a cache."""
 
     @property
     def type(self) -> str:
@@ -54,9 +54,9 @@ def copies(operands: Sequence[Operand], cache_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The measured function, and the number of copies of each cold operand.
+    """The measured function, whose cold operands are copied.
 
-    Each call of the function uses another copy."""
+    Each call of the function uses the next copy of each cold operand."""
 
     callee: str
     """The name of the module that contains the measured function."""
@@ -86,7 +86,7 @@ class Rotation:
     def target(self) -> str:
         """The quoted symbol of the measured function, such as `@"module.matmul"`.
 
-        The module that calls the measured function imports it under this symbol."""
+        The calling module imports the function under this symbol."""
         return symbol(f"{self.callee}.{self.function}")
 
     @property

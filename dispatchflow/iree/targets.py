@@ -59,8 +59,7 @@ class Target:
     def resolved_flags(self, host: HostCpu, syntax: Release) -> tuple[str, ...]:
         """Return the target's compiler flags as the IREE release `syntax` spells them.
 
-        If the target needs this machine's CPU (`needs_host_cpu`), flags with the name and features of `host` are added.
-        """
+        If `needs_host_cpu` is true, flags with the name and features of `host` are added."""
         flags = tuple(map(syntax.flag, self.flags))
         if not self.needs_host_cpu:
             return flags
@@ -213,8 +212,8 @@ _OTHERS = re.compile(
 def named(name: str) -> Target | None:
     """Return the target with this name. Returns None if there is no such target.
 
-    The name may also be a backend and a CPU or GPU that `TARGETS` does not have, such as `cuda-sm_75`. Whether the
-    compiler knows this CPU or GPU is not checked."""
+    The name may also combine a backend with a CPU or GPU that is not in `TARGETS`: for example, `cuda-sm_75`. The
+    function does not check whether the compiler knows the CPU or GPU."""
     if name in TARGETS or name in HINTS or (match := _OTHERS.fullmatch(name)) is None:
         return TARGETS.get(name)
     backend, architecture = filter(None, match.groups())

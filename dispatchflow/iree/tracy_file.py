@@ -1,7 +1,6 @@
 """Read the zones (timed places of a program) from a .tracy file of Tracy 0.11.
 
-The content is a sequence of sections. The zones come late, and no index tells where, so the sections before them are
-read or skipped."""
+The file is a sequence of sections without an index. Therefore all sections before the zones are read or skipped."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ UNNAMED = "?"
 """The name for a zone whose name the file does not contain, for example because the program crashed."""
 
 _OPEN = -1
-"""The end time that the file has for a zone that was still running when the recording ended."""
+"""The recorded end time of a zone that was running when the recording ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class Trace:
     version: tuple[int, int, int]
     program: str
     zones: tuple[Zone, ...]
-    """The zones of all threads, sorted by total time. The zone with the longest total time is the first."""
+    """The zones of all threads, in order of decreasing total time."""
     recorded: int
     """The total number of zone executions, as written in the file."""
     unfinished: int
@@ -77,7 +76,7 @@ def read(content: bytes) -> Trace:
     """Parse the content of a .tracy file.
 
     Raises:
-        SpecError: the file is not Tracy's, has another version, or is damaged or incomplete.
+        SpecError: the file is not Tracy's, has a version other than `VERSION`, or is damaged or incomplete.
         ToolError: the package zstandard is missing.
     """
     try:
@@ -252,9 +251,9 @@ class _Reader:
             self._skip(12 * self._count())  # events
 
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Read the zone executions of all threads; append the time in ns of each ended one to `times`.
+        """Read the zone executions of all threads; append their durations in ns to `times`.
 
-        Returns the number of executions that did not end."""
+        Returns the number of executions that did not end. These have no duration."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)
@@ -265,9 +264,9 @@ class _Reader:
         return unfinished
 
     def _timeline(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Append the durations of one thread's zone executions to `times`. Return how many did not finish.
+        """Read the zone executions of one thread.
 
-        The arguments are those of `_threads`."""
+        The arguments and the result are those of `_threads`."""
         content, position = self._content, self._position
         begin, end = struct.Struct("<hqII"), struct.Struct("<q")
         (left,) = struct.unpack_from("<I", content, position)

@@ -1,7 +1,8 @@
-"""This script calls a library such as numpy once, or times its calls; it does not import dispatchflow.
+"""Call a library such as numpy once, or measure the mean time of many calls.
 
-For a single call, the script writes the results to files, and prints the types of a model's results as JSON. For
-timed calls, it prints the mean time in the JSON format of IREE's benchmark tool."""
+This script does not import dispatchflow. For a single call, the script writes the results to files, and prints the
+types of a model's results as JSON. For timed calls, it prints the mean time in the JSON format of IREE's benchmark
+tool."""
 
 import argparse
 import contextlib
@@ -34,7 +35,7 @@ def _arguments():
 
 
 class Calls:
-    """The base class for libraries, such as numpy, that are called through a Python file.
+    """The base class for libraries (numpy and torch) that are called through a Python file.
 
     The file has a function `main`, which calls the library and returns one result."""
 

@@ -1,6 +1,7 @@
-"""Compute a model's results with onnxruntime, as a script that does not import dispatchflow.
+"""Compute a model's results with onnxruntime.
 
-The script writes the results to files as raw bytes, and prints their types as JSON."""
+This script does not import dispatchflow. It writes the results to files as raw bytes, and prints their types as
+JSON."""
 
 import argparse
 import json

@@ -20,7 +20,7 @@ def call_argv(
     """Return the beginning of a command line of `_harness.py`, which calls a library such as numpy.
 
     For a single call, append an `--output=FILE` for each result. For timed calls, use `block_argv`. The script's
-    working directory must contain the file `program` and input i as the file `{recipe}_{i}.bin`."""
+    working directory must contain the file `program`, and a file `{recipe}_{i}.bin` for each input i."""
     return (
         sys.executable,
         "-I",  # ignores environment variables such as PYTHONPATH

@@ -19,7 +19,7 @@ from dispatchflow.keys import Digest, key_of
 class Installed:
     version: str
     digest: Digest
-    """A digest that identifies the library's code. The function `library` describes what it covers."""
+    """A digest that identifies the library's code (see the function `library`)."""
     folder: str = field(compare=False)
     """The directory in which Python finds the library."""
 

@@ -33,7 +33,9 @@ class Library:
     name: str
     """The library's name in a spec. Its package and its Python module have the same name."""
     devices: Mapping[str, str] = field(hash=False)
-    """A dict from IREE's driver, such as `hip`, to the library's name for the same device, such as `cuda`."""
+    """A dict from the name of IREE's driver to the library's name for the same device.
+
+    For example, PyTorch's name for IREE's `hip` is `cuda`."""
     install: str
     """The command that installs the library."""
     computes: Kind = Kind.OPERATIONS
@@ -52,10 +54,10 @@ class Library:
         return self.casts.format(value=value, element=element.numpy_name)
 
     def operands(self, signature: Signature, count: int) -> list[str]:
-        """Return the Python expressions of the operands, each cast to the accumulator's type if necessary.
+        """Return the Python expressions of the operands, cast to the accumulator's type if necessary.
 
-        The expression of an operand without a cast is its name: `x0`, `x1`, …. No operand is cast if operands and
-        result have the same float type and the library adds in a wider type (`wide_sums`)."""
+        Without a cast, the expression is the operand's name: `x0`, `x1`, …. The operands are not cast if they have the
+        same float type as the result and the library adds in a wider type (`wide_sums`)."""
         names, elements = [f"x{i}" for i in range(count)], [*signature.operands, signature.accumulator]
         if self._native(signature):
             return names

@@ -42,7 +42,7 @@ class AnchorSet:
     facts: MachineFacts | None
     """The user's records about this machine, which contain the anchors' times that all projects share.
 
-    None if this project uses only its own copy of these times."""
+    None if this project does not use the shared times."""
     objects: Mapping[str, str]
     """A dict from each anchor kernel's name to the digest of its compiled module."""
     run: str
@@ -72,7 +72,7 @@ class AnchorSet:
     ) -> tuple[Moment, dict[str, list[float]]]:
         """Return the machine's speed during a case's measurement, and the anchors' times (ns).
 
-        `since` counts each anchor's earlier times, which are left out."""
+        `since` has the number of each anchor's times before the case's measurement. These times are left out."""
         # A disturbed session, perhaps ten times slower than the others, would widen the intervals in the next 63: the
         # history keeps 64 sessions.
         crowded = any(disturbed(trial.disturbed_blocks, len(trial.waits)) for trial in self.trials)
@@ -192,9 +192,9 @@ class Anchors:
         return objects, facts if together else None
 
     def _is_available(self, digest: Digest) -> bool:
-        """Return whether the store has a module. A missing module is first copied to the store, if possible.
+        """Return whether the store has a module.
 
-        The copy is made from the files that all projects of the user share."""
+        If possible, a missing module is first copied from the files that all projects of the user share."""
         try:
             self._store.checked(digest)
         except DamagedObject:

@@ -1,4 +1,6 @@
-"""Compute the speed of this machine from the times of the anchors, kernels that never change."""
+"""Compute the speed of this machine from the times of the anchors.
+
+Anchors are kernels that never change."""
 
 from __future__ import annotations
 
@@ -61,15 +63,15 @@ class History:
         return json.dumps(self.__dict__)
 
     def begins_as(self, other: History) -> bool:
-        """Return whether both histories have the same modules and the same times in their first run.
+        """Return whether both histories begin with the same run: with equal modules and equal times.
 
-        Two separate measurements practically never give times that are equal in all digits."""
+        The times of different runs are practically never equal in all digits."""
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
         """Return the history with an entry for `run`: each anchor kernel's median time in ns.
 
-        From `blocks`, `{"a": [3, 5, 4]}` becomes `{"a": 4}`."""
+        For example, the entry for the blocks `{"a": [3, 5, 4]}` is `{"a": 4}`."""
         found = {name: median(ns) for name, ns in blocks.items() if ns}
         if not found:
             return self
@@ -81,7 +83,7 @@ class History:
     def spread(self) -> tuple[float, float]:
         """The mean and the standard deviation of log(anchors' time) over the recorded runs.
 
-        The time is relative to the first run. The standard deviation is pooled with the assumed one,
+        The time is relative to the first run. The standard deviation is pooled with the assumed standard deviation
         `PRIOR_SESSION_SD`."""
         logs = [values for found in self.sessions.values() if (values := self._logs(found))]
         return _pooled([sum(values) / len(values) for values in logs], PRIOR_SESSION_SD)
@@ -90,8 +92,8 @@ class History:
     def prior(self) -> Sensitivity:
         """The sensitivity that is assumed for a case if no earlier measurements show it.
 
-        The sensitivity says how strongly the case's time follows the anchors' times. It is `PRIOR`, but its `case_sd`
-        (variation that the anchors do not explain) depends on the recorded times."""
+        A sensitivity says how strongly a case's time follows the anchors' times. The assumed sensitivity is `PRIOR`
+        with a `case_sd` (variation that the anchors do not explain) that is estimated from the recorded times."""
         # `case_sd` is estimated from the differences between the two anchors.
         return replace(PRIOR, case_sd=_pooled([apart / sqrt(2) for apart in self._differences], PRIOR.case_sd)[1])
 
@@ -108,7 +110,7 @@ class History:
         """Return how long the anchor kernels took, relative to the first run of the history.
 
         `blocks` has the times in ns of each kernel's benchmark processes. For each kernel, the median of these times
-        counts. The result is the geometric mean over the kernels, or None if no kernel has a time."""
+        is used. The result is the geometric mean over the kernels, or None if no kernel has a time."""
         logs = self._logs({name: median(ns) for name, ns in blocks.items() if ns})
         return exp(sum(logs) / len(logs)) if logs else None
 
@@ -146,9 +148,9 @@ class History:
 
 
 def _pooled(values: Sequence[float], prior_sd: float) -> tuple[float, float]:
-    """Return the mean of `values`, and their standard deviation pooled with an assumed one, `prior_sd`.
+    """Return the mean of `values`, and their standard deviation pooled with `prior_sd`.
 
-    `prior_sd` weighs as much as `PRIOR_SESSIONS` further values."""
+    The assumed standard deviation `prior_sd` weighs as much as `PRIOR_SESSIONS` further values."""
     mean = sum(values) / len(values) if values else 0.0
     freedom = PRIOR_SESSIONS + max(0, len(values) - 1)
     return mean, sqrt((PRIOR_SESSIONS * prior_sd**2 + sum((value - mean) ** 2 for value in values)) / freedom)
@@ -230,12 +232,13 @@ class Moment:
         return self._apart(within, self._own, (felt, freedom))
 
     def later_anchored(self, within: float) -> float | None:
-        """Return the 95 % half-width for log(m) in another run.
+        """Return the half-width of the 95 % interval for log(m) in another run.
 
-        Here m is the median, corrected for the machine's speed. Returns None without a useful correction.
+        Here m is the median, corrected for the machine's speed. Returns None if no correction is known, or if the
+        correction does not make the interval narrower.
 
         Args:
-            within: the 95 % half-width for log(median) in this run."""
+            within: the half-width of the 95 % interval for log(median) in this run."""
         # The sensitivity is uncertain, which widens the interval. The effect grows with the distance of the anchors'
         # times from those of the machine's first session. For the other session, this distance is assumed to be
         # `session_sd`.

@@ -56,9 +56,9 @@ class Kernel:
     spare: bool = False
     """Whether the kernel is measured only when a case's rate is suspect (clearly above the ceiling)."""
     growth: int = 0
-    """The number of smaller kernels of the same kind. They are measured before this one.
+    """The number of smaller kernels of the same kind. The smaller kernels are measured first.
 
-    If a call of one of them takes more than `ENOUGH_NS`, this kernel is skipped."""
+    If a call of a smaller kernel takes more than `ENOUGH_NS`, this kernel is skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
 
 
 def compute_kind(signature: Signature | None, processor: Processor) -> str | None:
-    """Return the kind of kernel, `f32` or `f64`, that measures the highest flop rate for given types.
+    """Return the kind of kernel that measures the highest flop rate for given types: `f32` or `f64`.
 
-    Returns None if neither kind does, for example for integers."""
+    Returns None if no kernel measures this rate, for example for integers."""
     if signature is None or not signature.accumulator.is_float or processor.faster.intersection(signature.operands):
         return None
     return "f64" if signature.accumulator is ElementType.F64 else "f32"

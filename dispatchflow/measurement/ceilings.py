@@ -1,6 +1,7 @@
-"""Measure calibration kernels, which only compute or only move data, and record their highest rates.
+"""Measure calibration kernels and record their highest rates.
 
-Such a rate is a ceiling: a case that computes or moves data in the same way cannot be faster."""
+A calibration kernel only computes or only moves data. Its highest rate is a ceiling: a case that computes or moves data
+in the same way cannot be faster."""
 
 from __future__ import annotations
 
@@ -69,10 +70,9 @@ def work_of_site(site: Site) -> Work | None:
 
 
 def _highest(text: str | None, rates: Mapping[str, float]) -> dict[str, float]:
-    """Return a dict from each kind of calibration kernel to its highest known rate.
+    """Combine two dicts from a kind of calibration kernel to a rate; keep the higher rate of each kind.
 
-    `rates` is such a dict, and `text` is another one as JSON, or None. A kind that is in both dicts gets the higher
-    of its two rates."""
+    `text` is one of the dicts as JSON. None stands for an empty dict."""
     known: dict[str, float] = json.loads(text or "{}")
     return known | {kind: max(rate, known.get(kind, 0.0)) for kind, rate in rates.items()}
 
@@ -173,7 +173,7 @@ class Ceilings:
     def _highest_rates(self, target: Target, device: Device) -> dict[str, float]:
         """Return a dict from each kind of calibration kernel to its highest recorded rate.
 
-        Rates that were measured with fewer threads than the device's are considered, too."""
+        Rates that were measured with the device's number of threads, or with fewer threads, are considered."""
         # More threads are no slower.
         if (place := self.place(target, device)) not in self._reached:
             most = dict(self._rates(target, device))
@@ -198,9 +198,9 @@ class Ceilings:
                 self._store.records.revise(name, partial(_highest_json, rates=rates))
 
     def missing(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
-        """Return those of the given kinds of calibration kernels that must still be measured.
+        """Return the kinds of calibration kernels in `kinds` that have no recorded rate.
 
-        A kind must be measured if the target has a kernel of this kind and no rate is recorded for it."""
+        Kinds without a kernel for the target are left out."""
         known = {kernel.kind for kernel in self.kernels(target)} - set(self._rates(target, device))
         return [kind for kind in dict.fromkeys(kinds) if kind in known]
 

@@ -40,7 +40,7 @@ from dispatchflow.tools.toolchain import runtime_of
 
 _PATIENCE_S = 0.2
 _FAILURES = 2
-"""A block (one benchmark process) that has failed this number of times is not tried again."""
+"""The number of failures after which a block (one benchmark process) is not tried again."""
 
 
 def questions(
@@ -49,8 +49,8 @@ def questions(
     """Return (cases, controls) for each group of cases that needs a new judgement.
 
     A judgement says whether an old and the new runtime are equally fast on a device. Controls are the few cases that
-    are measured for it. `reused` are cases that reuse measurements of old runtimes. `judged` returns the recorded
-    judgement about a measurement's runtime, or None."""
+    are measured for this purpose. The cases in `reused` reuse measurements of old runtimes. `judged` returns the
+    recorded judgement about a measurement's runtime, or None."""
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)
@@ -72,8 +72,8 @@ def reused_measurement(chain: CaseState) -> Measurement:
 def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
     """Choose up to three cases as controls: those with the shortest, the median and the longest call.
 
-    Only calls of at most `block_s` seconds count. Without such a call, the result is the case with the shortest
-    call."""
+    Cases with calls of more than `block_s` seconds are left out. If all calls are longer, the result is the case with
+    the shortest call."""
     medians: dict[str, tuple[float, CaseState]] = {}
     for chain in chains:
         if (taken := reused_measurement(chain)).blocks_ns:
@@ -85,10 +85,11 @@ def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
 
 @dataclass
 class _Sides:
-    """The times of one control (a case that is measured to compare two runtimes) with each runtime.
+    """The times of one control with the old and the new runtime.
 
-    If `together` is true, the runtimes are measured alternately. Otherwise the old runtime cannot be used, and its
-    times are those of `recorded`, an earlier measurement."""
+    A control is a case that is measured to compare two runtimes. If `together` is true, the runtimes are measured
+    alternately. Otherwise the old runtime cannot be used, and its times come from the earlier measurement `recorded`.
+    """
 
     case: str
     trial: Trial
@@ -130,9 +131,10 @@ class Say(Protocol):
 
 
 class Controls:
-    """Decides whether two runtimes are equally fast, by measuring a few cases, called controls.
+    """Decides whether two runtimes are equally fast.
 
-    `trial_of` prepares the measurement of a case. It returns None if the case's code or inputs cannot be created."""
+    For the decision, a few cases (controls) are measured. `trial_of` prepares the measurement of a case. It returns
+    None if the case's code or inputs cannot be created."""
 
     def __init__(
         self, executor: StageExecutor, bench: BlockRunner, trial_of: Callable[[Case], Trial | None], say: Say
@@ -157,10 +159,11 @@ class Controls:
         return moved
 
     def _recorded_or_measured(self, name: str, chosen: Sequence[CaseState]) -> Judgement | None:
-        """Return the judgement that is recorded under `name`; if necessary, make and record a new one.
+        """Return the judgement that is recorded under `name`; if necessary, create and record a new one.
 
-        A judgement says whether two runtimes are equally fast. A new one is made by measuring the cases `chosen`.
-        Returns None if none of these cases can run."""
+        A judgement says whether two runtimes are equally fast. A new judgement is necessary if none is recorded, or if
+        the recorded judgement should be repeated. For a new judgement, the cases `chosen` are measured. Returns None if
+        none of these cases can run."""
         store = self._store
         claim = name.partition(":")[2]
         began = time.monotonic()

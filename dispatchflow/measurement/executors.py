@@ -35,7 +35,9 @@ from dispatchflow.tools import machine, processes, toolchain
 _EVENTS = 20_000
 """The measured calls of a block (one profiled process) launch at most about this number of dispatches."""
 _ATTEMPTS = 5
-"""The number of attempts to profile a block, because the runtime may lose events of the profile."""
+"""The number of attempts to profile a block.
+
+A block is profiled again only if the runtime loses events of the profile."""
 _FLUSH_MS = 1
 
 Row = dict[str, Any]
@@ -186,7 +188,7 @@ class Executors:
         return repetitions[-1], [each for each in profile.launches if each.submission >= first]
 
     def _rotate(self, call: Call, place: Path) -> list[int]:
-        """Write many copies of each cold operand, so that each call can read another copy.
+        """Write many copies of each cold operand, so that each call can read a different copy.
 
         Returns the number of bytes written for each operand.
 

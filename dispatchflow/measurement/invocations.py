@@ -122,7 +122,7 @@ def checked(given: Invocation, vmfb: bytes, metadata: ModuleMetadata) -> Call:
 
 
 def _weights(written: str, place: dict[str, str]) -> str:
-    """Make the path in text such as `model=weights.irpa` absolute: tools run in another directory.
+    """Return text such as `model=weights.irpa` with an absolute path: tools run in another directory.
 
     Raises:
         SpecError: the format of the file is not known, or the file does not exist."""

@@ -1,7 +1,7 @@
 """Measure pending cases in rounds, until each case has enough blocks.
 
 A block is one benchmark process. A round runs one block of each case of a group, in random order. If the machine
-becomes faster or slower, this affects all these cases alike."""
+becomes faster or slower, all cases of the group are affected alike."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Session:
         """Prepare the session of one run.
 
         Args:
-            on_block: called after each block (benchmark process), except an anchor's, with the measurement and the
-                number of unfinished measurements with the same protocol.
+            on_block: called after each block (benchmark process) that is not an anchor's. The arguments are the
+                measurement, and the number of unfinished measurements with the same protocol.
             refusal: returns why this run cannot use another run's measurement for a device, or None if it can.
             pauses: whether to wait between rounds. It is False only in tests that do not check times."""
         self._bench, self._store, self._toolchain = bench, bench.store, toolchain
@@ -79,8 +79,7 @@ class Session:
     def add(self, trial: Trial) -> Trial:
         """Add a measurement (trial) to the session, and return the trial to use.
 
-        If the session already has a trial with the same key that is not finished, that trial is returned and nothing is
-        added."""
+        If the session has an unfinished trial with the same key, that trial is returned and nothing is added."""
         known = self._trials.get(trial.key)
         if known is not None and known.outcome is None:
             return known
@@ -90,8 +89,8 @@ class Session:
     def measure_until_decided(self, trial: Trial) -> None:
         """Run rounds until this measurement is decided: it is complete, or it has failed.
 
-        Each round runs one benchmark process for this measurement, and one for each other measurement in its group
-        (see `_GROUP_S`). Therefore other measurements may be decided too."""
+        Each round runs one benchmark process for each measurement in the group (see `_GROUP_S`). Therefore the other
+        measurements of the group may be decided, too."""
         if trial.outcome is None and trial.rounds is None:
             # Claimed trials stay in the rounds: another invocation may wait for them while we wait for its trials.
             self._group += self._group_of(trial)
@@ -154,9 +153,10 @@ class Session:
         return [*self._random.sample(anchors, len(anchors)), *self._random.sample(ours, len(ours))]
 
     def _anchor(self, anchor: Trial, ours: Sequence[Trial]) -> None:
-        """Run one block (benchmark process) of an anchor, a kernel whose time shows the machine's speed.
+        """Run one block (benchmark process) of an anchor.
 
-        If the anchor's first block fails, the anchor is removed from the run."""
+        An anchor is a kernel whose time shows the machine's speed. If the anchor's first block fails, the anchor is
+        removed from the run."""
         try:
             block, _ = run_block(self._bench, self._toolchain, anchor)
         except (ToolError, OSError) as error:
@@ -172,8 +172,8 @@ class Session:
     def _claim(self, trial: Trial) -> bool:
         """Try to lock a measurement for this run; return whether this run must measure the next block.
 
-        Returns False if another run holds the lock, or has just completed the measurement. In the second case,
-        `trial` takes that run's blocks and outcome."""
+        Returns False if another run holds the lock or has just completed the measurement. The blocks and the outcome of
+        a completed measurement are copied to `trial`."""
         if trial.claimed:
             return True
         if not self._store.claims.take(trial.key):
@@ -240,8 +240,8 @@ class Session:
 def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
     """Run one benchmark process, alone on the machine; return (block, wall time in seconds).
 
-    The block has the times that the process printed. If the process ends much too early, a second one replaces it,
-    and the wall time is that of both.
+    The block has the times that the process printed. If the process ends much too early, a second process replaces it,
+    and the wall time is the sum of both wall times.
 
     Raises:
         ToolError: the tool failed, or printed impossible times.

@@ -35,16 +35,16 @@ _EVENTS = 20_000
 The number of calls is computed as if each site launched one dispatch in each call. A profile has about 300 bytes for
 each dispatch."""
 _ATTEMPTS = 5
-"""The number of attempts to profile a block, unless the runtime loses events of the profile.
+"""The number of attempts to profile a block.
 
-If it loses events, the number is `_INCOMPLETE`."""
+If the runtime loses events of the profile, the number is `_INCOMPLETE`."""
 _INCOMPLETE = 20
 """The number of attempts to profile a block if the runtime loses events of the profile."""
 _FLUSH_MS = 1
 _LOADS = 5
-"""The number of times that a recording is replayed to measure dispatches of a module's initializers.
+"""The number of times that a recording is replayed to measure dispatches in a module's initializers.
 
-The recording has the commands that the device gets while the module is loaded (its initializers) and called once."""
+The recording has the device's commands during one load of the module and one call. The load runs the initializers."""
 
 
 _Read = TypeVar("_Read")
@@ -177,8 +177,8 @@ class SiteTrials:
     def _repeated(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> tuple[_Read, int | None]:
         """Profile calls in a process; return (what `read` extracts from the profile, interval in ms).
 
-        The runtime empties its event buffer at this interval: `flush_ms`, or `_FLUSH_MS` if the first attempt failed,
-        perhaps because events were lost."""
+        The runtime empties its event buffer at this interval. The interval is `flush_ms` in the first attempt. Later
+        attempts use `_FLUSH_MS`, because events may have been lost."""
         attempt = 1
         while True:
             try:

@@ -32,7 +32,7 @@ from dispatchflow.workload import ENTRY
 _DISPATCH_BLOCKS = 6
 """The number of blocks at the start of a measurement in which each dispatch is timed.
 
-A block is one benchmark process. Later blocks time only whole calls."""
+A block is one benchmark process. In later blocks, only complete calls are timed."""
 
 
 class Anchored(Protocol_):
@@ -61,7 +61,7 @@ class Trial:
     key: Key
     label: str
     objects: Mapping[str, Digest]
-    """The digest of each file that a benchmark process reads, by the file's name, such as `module.vmfb`."""
+    """The files that a benchmark process reads, as a dict from name to digest: `{"module.vmfb": …}`."""
     inputs: Sequence[str]
     """The values of the benchmark tool's option `--input=`."""
     device: Device
@@ -96,7 +96,7 @@ class Trial:
     began: dict[str, Any] = field(default_factory=dict)
     """The conditions of the machine when the measurement began."""
     rounds: str | None = None
-    """The name of the group of cases that are measured with this one. None until the case has a group.
+    """The name of the group of cases that are measured together. None until the case has a group.
 
     A round measures one block of each case in a group. The name is `RUN/NUMBER`: the run's name and a number."""
     claimed: bool = False
@@ -123,7 +123,7 @@ class Trial:
     the measurement."""
 
     rotation: ClassVar[str | None] = None
-    """The file of an extra module, which calls the measured module with other copies of the inputs.
+    """The file of an extra module, which calls the measured module with copies of the inputs.
 
     Each call uses the next copy. None if the inputs are not copied."""
     longest_s: ClassVar[float] = inf

@@ -103,12 +103,18 @@ def foreign_format(content: bytes) -> str | None:
 _STORE = re.compile(rf"\b(?:util\.global\.store|ml_program\.global_store(?:_graph)?)\b[^@\n]*@({_SYMBOL})")
 
 
+# A write through a pointer names no global; every global whose address the module takes may be written.
+_INDIRECT = "util.global.store.indirect"
+_ADDRESS = re.compile(rf"\butil\.global\.address\s+(?:immutable\s+)?@({_SYMBOL})")
+
+
 def stored(text: str) -> list[str]:
     """Return the names of the globals to which the functions of a module write.
 
     `text` is the module as the compiler printed it. Globals to which only initializers write are left out."""
     functions = re.sub(r"^  util\.initializer \{.*?^  \}", "", text, flags=re.MULTILINE | re.DOTALL)
-    return list(dict.fromkeys(_symbol(match[1]) for match in _STORE.finditer(functions)))
+    matches = [*_STORE.finditer(functions), *(_ADDRESS.finditer(functions) if _INDIRECT in functions else ())]
+    return list(dict.fromkeys(_symbol(match[1]) for match in matches))
 
 
 def without_resources(text: str) -> str:

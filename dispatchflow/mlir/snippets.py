@@ -37,8 +37,8 @@ def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
 def scalars(values: Sequence[int], element: ElementType) -> tuple[str, str, str]:
     """Return (names, types, ops) for constant scalars that a named linalg op takes after its tensors.
 
-    Append the names (`, %scalar0, %scalar1`) to the named op's operands, and the types (`, i32, i32`) to their types.
-    The ops define the scalars and must come first."""
+    Append the names (`, %scalar0, %scalar1`) to the named op's operands, and the types (`, i32, i32`) to the types of
+    the operands. The ops define the scalars and must come first."""
     names = [f"%scalar{i}" for i in range(len(values))]
     text = "".join(
         f"    {name} = arith.constant {value} : {element.mlir} loc(unknown)\n"

@@ -85,7 +85,7 @@ class TensorType(msgspec.Struct, frozen=True):
     def passed(self) -> TensorType:
         """The type that this tensor has as an argument or result of a function.
 
-        Only f4 tensors have another type there, because the runtime has no f4: two f4 elements are passed as one i8."""
+        The runtime has no f4: two f4 elements are passed as one i8. All other types are passed unchanged."""
         if self.element.bits >= 8 or not self.element.is_float:
             return self
         return TensorType((*self.shape[:-1], self.shape[-1] // 2), ElementType.I8)

@@ -1,9 +1,9 @@
 """Change a module so that it also returns the operands and results of its dispatches.
 
-The input has been through the compiler's phase `flow`. A new function, `df_capture`, returns the results of the
-original function and the recorded values. The script writes facts about these values to the file that `--facts`
-names, in the type `models.captured.Capturing`. It imports only neighboring scripts, a toolchain's Python bindings
-and the standard library."""
+The input is a module after the compiler's phase `flow`. The new function `df_capture` returns the results of the
+original function and the captured values. The option `--facts` is the path of a JSON file of type
+`models.captured.Capturing`, to which the script writes facts about the captured values. The script imports only
+neighboring scripts, a toolchain's Python bindings and the standard library."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ import sys
 FUNCTION = "df_capture"
 """The name of the function that this script adds to the module.
 
-The function calls the original function, and also returns the captured values."""
+The function calls the original function, and returns its results and the captured values."""
 
 _VIEW = "!hal.buffer_view"
 _WIDE = ("i64", "f64", "index")
@@ -188,7 +188,7 @@ class Capturer:
 
 
 def _filled(module, number):
-    """Replace undefined tensors of floats or integers by splats of `number`; return how many.
+    """Replace undefined float and integer tensors by splats of `number`; return how many were replaced.
 
     An undefined tensor is the result of a `flow.tensor.empty`."""
     found = [each for each in reading.walk(module.operation) if each.name == "flow.tensor.empty"]

@@ -95,8 +95,8 @@ def _alone(dispatch):
 def _origin(dispatch, value):
     """Return how a dispatch uses `value`: as an operand, as a dynamic size, or only in its workload.
 
-    The result has fields of `models.extraction.Argument`: `{"value": "out0", "dim": 1}` is the size of dimension 1 of
-    the first result."""
+    The result has fields of `models.extraction.Argument`. For example, `{"value": "out0", "dim": 1}` is the size of
+    dimension 1 of the first result."""
     if value in dispatch.arguments:
         return {"value": f"in{dispatch.arguments.index(value)}"}
     sized = [(f"in{i}", *each) for i, each in enumerate(zip(dispatch.arguments, dispatch.argument_dims))]

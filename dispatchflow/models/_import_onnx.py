@@ -1,8 +1,8 @@
 """Import an ONNX model as an MLIR module; this script runs as a process of its own.
 
-The script imports only `onnx`, the toolchain's `iree.compiler` and the standard library. It writes the module as
-bytecode with all weights, and as text without large constants but with the nodes' names as locations. It prints facts
-about the model as JSON, or an error as one line on stderr."""
+The script imports only `onnx`, the toolchain's `iree.compiler` and the standard library. It writes the module twice:
+as bytecode with all weights, and as text with the nodes' names as locations. The text has no large constants. The
+script prints facts about the model as JSON, or an error as one line on stderr."""
 
 import argparse
 import json

@@ -107,7 +107,7 @@ def _kind(value):
 class Locations:
     """Gives each node of the exported graph an MLIR location such as `blocks.0.attn/linear`.
 
-    The importer's own locations are torch's call stacks."""
+    Without this class, the locations would be torch's call stacks."""
 
     def __init__(self, file):
         self.file, self.names, self.counts, self.last = file, {}, {}, None
@@ -175,7 +175,7 @@ def _exported(module, arguments, options):
 
 
 def _arrays(module, arguments, options):
-    """Write the arguments, and the results that PyTorch computes from them, as .npz.
+    """Write the arguments and PyTorch's results for these arguments to an .npz file.
 
     Returns the numbers of arguments and results, as a dict. If numpy does not have a tensor's type, no file is written,
     and the entry `no_arrays` says why."""

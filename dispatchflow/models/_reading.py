@@ -43,10 +43,9 @@ def numbers(location, prefix):
 
 
 def label(location, path, title):
-    """Return the first name in a location, and the first `file:line:column` in it.
+    """Return the first name and the first `file:line:column` in a location.
 
-    Each of the two is None if the location has none. In `file:line:column`, the file name `path` is replaced by
-    `title`."""
+    A part that is missing is None. In `file:line:column`, the file name `path` is replaced by `title`."""
     if isinstance(location, ir.NameLoc):
         _, place = label(location.child_loc, path, title)
         return location.name_str, place
@@ -64,7 +63,9 @@ def label(location, path, title):
 
 
 def calls(module):
-    """Return a dict from the name of each function that calls others to the names of its callees."""
+    """Return a dict from the name of each function to the names of the functions that it calls.
+
+    Functions without calls are left out."""
     found = {}
     for top in children(module.operation):
         inside = [each for each in walk(top) if each.name == "util.call"]

@@ -1,11 +1,12 @@
 """Tag the operations and dispatches of a module, and find the tags again after a compile.
 
 A tag is a name that this script writes into an MLIR location. If the compiler replaces an operation, the new
-operations get its location, and so keep its tag. The script runs as a process of its own. It imports only neighboring
-scripts, a toolchain's Python bindings and the standard library. Each command writes JSON (`models/tagged.py`):
+operations get the location and the tag of the old operation. The script runs as a process of its own. It imports only
+neighboring scripts, a toolchain's Python bindings and the standard library. Each command writes JSON
+(`models/tagged.py`):
 - `tag` sets the location of operation N of the source module to `df.op.N`.
 - `sites` sets the location of dispatch N to `df.site.N`, before the compiler merges equal dispatches.
-- `launches` finds the operations of the host program that launch dispatches, and reads both kinds of tags there."""
+- `launches` finds the operations of the host program that launch dispatches, and reads both kinds of tags from them."""
 
 import argparse
 import os
@@ -232,9 +233,10 @@ def _top(operation):
 
 
 def _places(module):
-    """Map each function and other top-level operation to what launches the dispatches in it.
+    """Return a dict from each top-level operation to the launcher of the dispatches in it.
 
-    `("main", False)` is the function `main`; `("a", True)` is the initializer of the global `a`."""
+    For example, the launcher `("main", False)` is the function `main`, and `("a", True)` is the initializer of the
+    global `a`."""
     tops = list(reading.children(module.operation))
     loads, initial = {}, {}
     for top in tops:

@@ -72,6 +72,13 @@ def test_stores_of_initializers_do_not_count_as_state():
     assert stored("  ml_program.global_store @x = %0 : tensor<4xf32>\n") == ["x"]
 
 
+def test_a_write_through_a_pointer_counts_as_state():
+    address = "    %pointer = util.global.address @s : !util.ptr<i32>\n"
+    store = "    util.global.store.indirect %0, %pointer : i32 -> !util.ptr<i32>\n"
+    assert stored(f"util.func @f() {{\n{address}{store}}}") == ["s"]
+    assert stored(f"util.func @f() {{\n{address}}}") == []
+
+
 @pytest.mark.iree
 def test_an_odd_file_does_not_stop_the_others_and_each_has_its_reason(tmp_path):
     files = [*STRANGE, "right.mlir", "counter.mlir"]
