@@ -1,12 +1,13 @@
-r"""Compare the times of dispatches alone, with hot and with cold operands, with those in a program.
+r"""Compare the time of each dispatch alone with its time in a program.
 
     doit file=net.onnx threads=1 profile
     doit file=net.onnx threads=1 extract out=alone && sh alone/repro.sh compile
     python -m benchmarks.alone alone --program build/CASE/module.vmfb --function net \
         --input 1x3x224x224xf32=@build/CASE/given_0.bin
 
-The modules run on one thread, in several rounds; the program runs again after every few modules. A time is the
-5th percentile of the executions in a run, and of all runs the smallest: other work on the machine hardly changes it."""
+Each dispatch runs alone in a module of its own, with hot and with cold operands. All modules run on one thread, in
+several rounds. The program runs before every few modules. In each run, the 5th percentile of a dispatch's executions is
+taken. The smallest of these values is the time of the dispatch, because other work on the machine hardly changes it."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ _KINDS = ("program again", *_ALONE)
 _CHOSEN = ("the nearer of hot and cold", "the nearest time between hot and cold")
 
 Times = Mapping[str, Mapping[str, float]]
-"""A dict from the name of a dispatch to a dict from the kind of run, such as `hot`, to a time in ns."""
+"""The times of dispatches in ns, for each kind of run (`program`, `program again`, `hot`, `cold`).
+
+For example, `times[name]["hot"]` is the time of the dispatch `name` with hot operands."""
 
 
 def main() -> None:
@@ -74,7 +77,9 @@ def operand(text: str, folder: Path) -> Any:
 
 
 def measured(program: Sequence[Invocation], sites: Sequence[Invocation], rounds: int) -> Times:
-    """Measure the sites in parts of a few, and before each part the program, under its two names in turn."""
+    """Measure the program and a few of `sites` in turn, and return the times.
+
+    `sites` has the modules of single dispatches. `program` has the same program under two names, which take turns."""
     found: dict[str, dict[str, float]] = {}
     turns = cycle(program)
     for at in [*range(0, len(sites), _PART)] * rounds:
@@ -89,7 +94,7 @@ def measured(program: Sequence[Invocation], sites: Sequence[Invocation], rounds:
 
 
 def report(found: Times) -> str:
-    """Return a table of the dispatches that take 5 µs or more, and a line for each kind of run."""
+    """Return a table of the dispatches that take 5 µs or more, followed by lines that summarize it."""
     rows, apart = [], defaultdict[str, list[float]](list)
     for name, times in found.items():
         if not {*_PROGRAM, *_ALONE} <= times.keys() or times["program"] < _LEAST_NS:

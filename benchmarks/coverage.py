@@ -8,7 +8,10 @@ half-width of all intervals, right or wrong. docs/measurement.md shows such a ta
   sessions (runs).
 - ±: an interval is right if it contains the median of the next session
 - anchored: like ±, but medians are corrected by the times of anchors, which are kernels that never change
-- first ±, first anchored: the same for a machine's first session, which the other two columns leave out"""
+- first ±, first anchored: like ± and anchored, for the interval of a machine's first session
+
+The columns ± and anchored are for the interval of a session that has 12 earlier sessions. The option `--sessions` sets
+this number."""
 
 from __future__ import annotations
 
@@ -42,12 +45,14 @@ class Model:
 
     This part is constant within a session, and differs between sessions."""
     slowed: float = 0.0
-    """The fraction of sessions that other processes slow down. In these, log(time) grows by up to 0.3."""
+    """The fraction of sessions that other processes slow down.
+
+    In a slow session, log(time) grows by up to 0.3."""
     sensitivity: tuple[float, float] = (1.0, 1.0)
     """The range from which the case's sensitivity is drawn, once for each machine.
 
-    The noise that all times of a session share is multiplied by the sensitivity before it is added to log(case's
-    time). It is added unchanged to log(anchors' time)."""
+    The noise that all times of a session share is multiplied by the sensitivity before it is added to the case's
+    log(time). For the anchors, this noise is added unchanged."""
 
 
 def independent(sd: float) -> Noise:
@@ -119,10 +124,10 @@ MODELS = (
 def machine(
     model: Model, protocol: Protocol, lot: random.Random
 ) -> Iterator[tuple[History, list[float], dict[str, list[float]]]]:
-    """Simulate one machine: for each session, yield the history, the case's times and the anchors' times.
+    """Simulate one machine. Yield the history, the case's times and the anchors' times of each session.
 
     A session is one run. Each time is that of one block (benchmark process), in ns. The history has the anchors'
-    times up to this session."""
+    times up to and including this session."""
     history, number, sensitivity = History(), 0, lot.uniform(*model.sensitivity)
     while True:
         shared = lot.gauss(0, model.session_sd) + (lot.uniform(0, 0.3) if lot.random() < model.slowed else 0)
@@ -140,8 +145,8 @@ def machine(
 def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, seed: int = 1) -> dict[str, float]:
     """Simulate machines, and return how often 95 % intervals of median times are right.
 
-    `{"here": 0.94, "here width": 0.02}`: 94 % of the intervals in column `here` (see the top of this file) are right.
-    The median half-width is 2 %."""
+    For example, `{"here": 0.94, "here width": 0.02}` means that 94 % of the intervals in the column `here` are right.
+    The median half-width of all intervals in this column is 2 %. The top of this file explains the columns."""
     # The blocks of one session cannot show noise that is constant within a session. `here` is then left out.
     lot, centred = random.Random(seed), model.session_sd == model.own_sd == 0
     true_ns = 1e5 * exp(_centre(model)) if centred else None

@@ -1,7 +1,7 @@
-"""Define a small MLIR module, and changes of it and of its compilation, to study code digests.
+"""Define a small MLIR module, and variants of it, to study code digests.
 
-A code digest is the hash of all entries of a vmfb. docs/digest-study.md shows which changes lead to another
-digest."""
+A variant changes the module or its compilation. A code digest is the hash of all entries of a vmfb.
+docs/digest-study.md shows which variants change the digest."""
 
 from __future__ import annotations
 

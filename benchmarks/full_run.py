@@ -25,9 +25,9 @@ _OBSERVED = (sys.executable, os.fspath(Path(__file__).with_name("traced_doit.py"
 
 
 def _project(root: Path, cases: int) -> Path:
-    """Set up a project with one matrix product for each of `cases` shapes, and without results.
+    """Set up a project with matrix products of `cases` shapes, and without results.
 
-    The project's store only contains what dispatchflow found out about the machine and about the IREE compiler."""
+    The project's store contains only what dispatchflow found out about the machine and about the IREE compiler."""
     (root / "specs").mkdir(parents=True)
     (root / "dodo.py").write_text(DODO)
     sweep = f'operation = "matmul"\nm = "32:{32 * cases}:32"\nn = 128\nk = 128\nthreads = 1\n'
@@ -78,8 +78,8 @@ def cold(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
 def full(folder: Path, cases: int, protocol: str) -> Iterator[CommandLine]:
     """Run all stages of projects that have no results yet, and yield lines of the benchmarks' table.
 
-    One project is run stage by stage, to show dispatchflow's own CPU time in each stage. Another is run by one
-    command, to show the share of time outside IREE's tools."""
+    One project is run stage by stage, to show dispatchflow's own CPU time in each stage. A second project is run
+    by one command, to show the share of time outside IREE's tools."""
     project = _project(folder / "stages", cases)
     before = _observed(project, folder, "plan")["own_cpu_s"]
     for stage in STAGES:

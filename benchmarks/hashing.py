@@ -1,7 +1,7 @@
 """Time how fast BLAKE2b and other hashes digest files: `python -m benchmarks.hashing FILE …`.
 
-Each file is read once beforehand, so that the disk has no influence. The shortest of three times of each hash is
-printed."""
+Each file is read once beforehand, so that the disk has no influence. Each hash digests all files three times, and the
+shortest time is printed."""
 
 from __future__ import annotations
 

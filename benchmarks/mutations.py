@@ -5,21 +5,22 @@ verification rejects the results for at least one recipe (a way to make inputs).
 table. The columns are:
 
 - one result: one element of the result is multiplied by 1 + size or 1 - size. The sizes are 1, 1/2, 1/4 and so on.
-  The cell is a size. All planted errors of this size, or of a larger size, are detected. If results are integers,
-  1 is added or subtracted instead. The cell is then 1 if all errors are detected.
+  The cell is the smallest size from which on all planted errors are detected. If results are integers, 1 is added or
+  subtracted instead, and the cell is 1 if all errors are detected.
 - one term: one element of an operand is multiplied by 1 + size or 1 - size. The share of an error is the largest
   |change| / Σ|terms| that the error causes in a result. For Σ|terms|, see `Side.scale`. The cell is the largest share
   of an undetected error, rounded up to a power of two. The errors of the columns `lost or doubled, in one` and
-  `in all` count here too.
+  `in all` are included.
 - lost or doubled, in one: one element of an operand is multiplied by 0 or 2. Only one of the changed results is
   compared. The cell is the percentage of detected errors.
 - in all: like the previous column, but all changed results are compared.
-- digits: an operand is rounded to fewer binary digits. `24→21`: the rounding from 24 digits to 21 is detected in
-  every random group of 16 neighboring results. The rounding to 22 or 23 digits is missed in some groups.
+- digits: an operand is rounded to fewer binary digits. For example, `24→21` means that the rounding from 24 to 21
+  digits is detected in every random group of 16 neighboring results. The rounding to 22 or 23 digits is missed in some
+  groups.
 - planted: the number of errors in all columns.
 
-Most columns have `--places` errors for each operation, distributed evenly over the operation's types. Each type has
-at least 130 errors. An error in an operand counts only if a result changes.
+The option `--places` sets how many errors most columns have for each operation. The errors are distributed evenly
+over the operation's types, and each type has at least 130. An error in an operand counts only if a result changes.
 
 Rounding errors of real kernels are not simulated."""
 
@@ -76,8 +77,8 @@ class Side(NamedTuple):
     scale: Any
     """Σ|terms| of each result, as a flat array: the sum of the magnitudes of the result's terms.
 
-    If the operation is a floating-point one without products, the larger of two numbers is used instead: the magnitude
-    of the result, and the root mean square of all results."""
+    For a floating-point operation without products, the larger of two numbers is used instead: the magnitude of the
+    result, and the root mean square of all results."""
     against: tuple[Any, ...]
     """The arrays that results are compared with: the expected bits, or a reference and its tolerance."""
 
@@ -92,7 +93,7 @@ class Side(NamedTuple):
 
 class Planted(NamedTuple):
     share: float
-    """The largest change that the error causes in a result, as a fraction of its Σ|terms| (`Side.scale`)."""
+    """The largest change that the error causes in a result, divided by the result's `Side.scale`."""
     found: bool
 
 
@@ -247,7 +248,8 @@ def _percent(planted: Sequence[Planted]) -> str:
 def _digits(subject: Subject, index: int, starts: Sequence[int]) -> str:
     """Return a text such as `24→22`.
 
-    It means that rounding operand `index` from 24 binary digits to 22 is always detected, and to 23 sometimes missed."""
+    This text means that rounding operand `index` from 24 to 22 binary digits is always detected, and that rounding it
+    to 23 digits is sometimes missed."""
     element = subject.operation.operands()[index].type.element
     if not element.is_float:
         return "–"

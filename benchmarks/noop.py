@@ -1,4 +1,6 @@
-"""Time runs in which everything is up to date. Compare them with ninja, or with the start of doit."""
+"""Measure the time of runs in which everything is up to date.
+
+The time is compared with that of ninja, or with the time that doit needs to start."""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ RATIO, WALL_S, PEAK_BYTES, ONE_S = 2.5, 0.5, 150e6, 0.3
 - `WALL_S` and `PEAK_BYTES`: time and memory with 10,000 cases
 - `ONE_S`: the time of a command that names one case"""
 ANEW_RATIO = 5
-"""The limit of dispatchflow's time / ninja's time in runs after a change of a spec.
+"""The limit of dispatchflow's time divided by ninja's, in runs after a change of a spec.
 
 Such a run plans all cases again. The limit applies with 10,000 or more cases."""
 
 
 def noop(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
-    """Compare the run `profile:*` with ninja on the same files, while everything is up to date in both."""
+    """Compare the run `profile:*` with a ninja build of the same cases. Everything is up to date in both."""
     project = synthetic.project(folder / f"{cases}", cases)
     graph = ninja.project(folder / f"{cases}-ninja", Workspace(project, {}))
 

@@ -1,8 +1,8 @@
 """Measure how large the rounding errors of correct sums become: `python -m benchmarks.rounding`.
 
-The command prints a table. Each row is for an element type and an order of summation, each column for a number of
-terms. A cell has the largest `|error| / (u * sum(|terms|))` of many sums; `--results` sets how many. For a type with d
-binary digits, u is 2**-d. Columns with many terms use fewer sums.
+The command prints a table. Each row is for an element type and an order of summation. Each column is for a number of
+terms. A cell has the largest `|error| / (u * sum(|terms|))` of many sums. For a type with d binary digits, u is 2**-d.
+The option `--results` sets the number of sums; columns with many terms use fewer sums.
 
 Verification must tolerate these errors (docs/verification.md, "What sums need")."""
 

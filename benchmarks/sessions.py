@@ -6,8 +6,8 @@
 There are 30 runs for each of two protocols (`std` and `fast`) and each of two conditions (`quiet` and `busy`). In the
 condition `busy`, another process computes on the first CPU, with pauses of random length. Cases run on the last core.
 
-Each run is a new process in a copy of the previous run's project, whose store has all earlier measurements. Times
-may depend on the pages of memory that hold the project's files; each copy is in other pages."""
+Each run is a new process in a copy of the previous run's project. The store of the copy has all earlier measurements.
+Times may depend on the pages of memory that hold the project's files, and these pages are new for each copy."""
 
 from __future__ import annotations
 
@@ -167,8 +167,9 @@ def _beside(condition: str) -> Iterator[None]:
 def table(found: dict[str, list[Run]]) -> str:
     """Return a table with one line for each item of `found` and each kind of interval (`INTERVALS`).
 
-    A key of `found` is a protocol and a condition, such as `std-busy`. `apart` is the fraction of pairs of runs
-    whose intervals do not overlap. `spread` is the standard deviation of log(median) between runs."""
+    A key of `found` is a protocol and a condition, such as `std-busy`. The column `apart` has the fraction of pairs
+    of runs whose intervals do not overlap. The column `spread` has the standard deviation of log(median) between
+    runs."""
     rows = []
     for name, runs in found.items():
         for which, columns in INTERVALS.items():

@@ -1,7 +1,7 @@
 """Fill a store quickly with invented results of cases that would take days to measure.
 
-The keys are real, and therefore dispatchflow finds all cases up to date. No tool can use the results: only runs
-with nothing to do can be timed."""
+The keys are real, and therefore dispatchflow finds all cases up to date. Tools cannot use the invented results.
+Therefore only runs that start no tool can be timed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ main()
 BLOCKS = 8
 """The number of blocks (benchmark processes) in each invented measurement.
 
-Real measurements with the protocol `std` have at most 15."""
+Real measurements with the protocol `std` have at most 15 blocks."""
 
 _TUNINGS = 10
 _APPLIED = (
@@ -64,7 +64,7 @@ def _factors(count: int) -> tuple[int, int]:
 
 
 class _Bulk(Records):
-    """Adds all records (outcomes of stages) in one transaction, which is faster than one for each record."""
+    """Adds all records (outcomes of stages) in one transaction, because many transactions are slow."""
 
     @contextmanager
     def _transaction(self, changes: bool = True) -> Iterator[None]:
@@ -84,7 +84,7 @@ def project(root: Path, cases: int) -> Path:
 
 
 def fill(workspace: Workspace) -> None:
-    """Add invented outcomes of all stages to a workspace's store, for all its cases; write their rows."""
+    """Add invented outcomes of all stages of all cases to a workspace's store, and write the cases' rows."""
     store = workspace.store
     shared = {name: store.put_bytes(name.encode()) for name in ("module", "vmfb", "configurations", "operand")}
     store.records = records = _Bulk(store.root / "records.sqlite")

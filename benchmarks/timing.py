@@ -43,7 +43,7 @@ class CommandLine:
     ratio: float | None = None
     """dispatchflow's time / the other command's time (median).
 
-    In the line about a complete run, it is the fraction of the run's time that is spent outside IREE's tools."""
+    In the line about a complete run, the ratio is the fraction of the run's time that is spent outside IREE's tools."""
     bar: str = ""
     """The limit of the value or of the ratio, such as `≤ 1.10`. Empty if the line has no limit."""
     held: bool | None = None

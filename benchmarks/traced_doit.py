@@ -34,7 +34,7 @@ def _noted(command: processes.Command) -> Outcome:
 
 
 def covered(spans: list[tuple[float, float]]) -> float:
-    """Return how many seconds are covered by at least one of `spans`, which are (begin, end) in seconds."""
+    """Return the number of seconds that at least one span covers. A span is (begin, end), in seconds."""
     total, until = 0.0, 0.0
     for begin, end in sorted(spans):
         total += max(0.0, end - max(begin, until))

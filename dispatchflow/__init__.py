@@ -1,6 +1,6 @@
 """A build system for compiler dispatches, run by doit. It emits MLIR, compiles, verifies and measures.
 
-From Python, `run` executes a command, `read` reads its rows, and `cases` lists the cases of a spec.
+From Python, `run` executes a command, `read` reads rows of results, and `cases` lists the cases of a spec.
 `dispatchflow.microbenchmark` measures compiled modules without a project (docs/python.md)."""
 
 from __future__ import annotations

@@ -15,9 +15,10 @@ The name is constant, because it is part of the executables' names and therefore
 
 
 class Kind(StrEnum):
-    """The kinds of workloads (what a case computes): dispatchflow's operations, and files of two formats.
+    """The kinds of workloads: dispatchflow's operations, and files of two formats.
 
-    Each library computes one kind: numpy and PyTorch compute operations, and onnxruntime computes ONNX files."""
+    A workload is what a case computes. Each library computes one kind: numpy and PyTorch compute
+    operations, and onnxruntime computes ONNX files."""
 
     OPERATIONS = "operations"
     ONNX = "ONNX files"
@@ -26,7 +27,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Workload(ABC):
-    """The base class of an `Operation`, whose module is generated, and of a user's own `Module`."""
+    """The base class of `Operation` and `Module`.
+
+    The MLIR module of an `Operation` is generated. A `Module` is a function of a user's own file."""
 
     name: ClassVar[str]
     """The workload's word in specs, which is also the value of the column `operation` in result rows."""
@@ -70,7 +73,7 @@ class Workload(ABC):
 
     @property
     def compared(self) -> bool:
-        """Whether the results can be compared with expected ones."""
+        """Whether the results can be compared with expected results."""
         return True
 
     @property

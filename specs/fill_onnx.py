@@ -1,8 +1,8 @@
 """Replace the constant weights of the light ONNX models by random numbers.
 
 Usage: `python specs/fill_onnx.py DIRECTORY [NAME …]`; the models are written into DIRECTORY. The `onnx` package
-contains well-known networks as light models. In these, all elements of a weight are equal, and every output is
-0.001. Wrong code could therefore pass verification."""
+contains well-known networks as light models. In these models, all elements of a weight are equal, and every
+output is 0.001. Wrong code could therefore pass verification."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def run(folder: Path, specs: dict[str, str], words: list[str], variables: dict[s
 def main(words: list[str]) -> int:
     """Run `doit` with the arguments `words` on llvm-cpu and vmvx, then on Vulkan; return the exit code.
 
-    Vulkan is left out if lavapipe, its driver, is unavailable. If `words` is empty, `doit verify` runs. Other words
-    are, for example, `-n 1 'verify:conv2d_*'`."""
+    Vulkan is left out if the driver lavapipe is unavailable. If `words` is empty, `doit verify` runs. An example of
+    arguments is `-n 1 'verify:conv2d_*'`."""
     code = run(FOLDER, {"everything": spec(), "large": spec(large())}, words, {})
     try:
         vulkan = lavapipe.environment(REPOSITORY / ".lavapipe")

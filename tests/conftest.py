@@ -46,8 +46,8 @@ _NEW_MOUNTS, _PRIVATE = 0x20000, 0x44000
 def pytest_configure(config: pytest.Config) -> None:
     """Set up signals and environment variables for the tests and their `doit` processes.
 
-    Also compile dispatchflow to bytecode, and give each pytest worker its own lock for measurements if the system
-    permits it, so that several workers may measure at the same time."""
+    Also compile dispatchflow to bytecode. If the system permits it, give each pytest worker its own lock for
+    measurements, so that several workers may measure at the same time."""
     # Thousands of test objects stay alive. Garbage collections, which visit all of them, took a quarter of the time in
     # which pytest collects the tests.
     gc.set_threshold(100_000, 20, 100)
@@ -101,9 +101,9 @@ _LONGEST = ("test_hidden_features.py", "test_adding.py", "test_readme.py")
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Distribute the longest tests over the workers, which run them first.
+    """Distribute the longest tests over the workers. Each worker runs its long tests first.
 
-    A worker that begins a long test late would end later than the others."""
+    A worker that begins a long test late would end later than the other workers."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     longest = [item for item in items if item.path.name in _LONGEST]
     items[:] = [item for item in items if item.path.name not in _LONGEST]

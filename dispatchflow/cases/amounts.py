@@ -35,6 +35,6 @@ def valid_amount(value: Any) -> int | None:
 def traffic_bytes(program: Workload) -> int | None:
     """Return the memory traffic of one call in bytes; None if it is unknown.
 
-    The traffic is unknown, too, if the program's method `traffic_bytes` returns a value that a row cannot store,
-    or raises an exception other than MemoryError and OSError."""
+    The traffic counts as unknown if the program's method `traffic_bytes` returns a value that a row cannot store, or
+    raises an exception other than MemoryError and OSError."""
     return valid_amount(value_or_error(program, "traffic_bytes"))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _COPY = "_slow_memcpy"
 """The suffix in the name of a compiled dispatch that only copies a tensor.
 
-IREE 3.9 to 3.13 uses it in all backends."""
+IREE 3.9 to 3.13 uses this suffix in all backends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Dispatch:
     def demanded(self, packed: bool = False) -> str | None:
         """Return the requirements on the compiled module as text; None if there are none.
 
-        `default; 2 dispatches` requires two dispatches with any lowering configuration."""
+        For example, `default; 2 dispatches` requires two dispatches with any lowering configuration."""
         if (operation := self._counted(packed)) is None:
             return self.requested
         # The text is part of the key of the compile.

@@ -1,6 +1,7 @@
 """Define known failures: which cases fail, with which compiler releases, and how.
 
-Such cases still run. The entries are in known_failures.toml and in specs; docs/known-failures.md explains them."""
+Cases with known failures run like any other case. The entries are in known_failures.toml and in specs.
+docs/known-failures.md explains the entries."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ WORD = "known_failure"
 """The name of the TOML tables that describe known failures."""
 MODES = ("on", "strict", "off")
 STATUS = "known failure"
-"""The value of the column `status` if the case's failure is a known one."""
+"""The value of the column `status` if the case's failure is a known failure."""
 
 _TABLE = Path(__file__).with_name("known_failures.toml")
 _OWN = ("case", "operation", "dtype", "layout", "tuning", "target", "backend", "flags")
@@ -85,7 +86,9 @@ class KnownFailure:
 
 
 def version_of(text: str) -> Version:
-    """Parse `3.12.0rc1` to (3, 12, 0). A date (`20240828`) counts as the oldest, `main` as the newest."""
+    """Parse `3.12.0rc1` to (3, 12, 0).
+
+    A date (`20240828`) counts as the oldest version, and `main` as the newest."""
     match = _VERSION.match(text)
     if match is None:
         return _NEWEST
@@ -96,7 +99,7 @@ def version_of(text: str) -> Version:
 def _within(bounds: str, own: Version) -> bool:
     """Return whether a version is within bounds such as `>=3.11, <3.14`; all of them must hold.
 
-    Only as many numbers as the bound has are compared: 3.14.1 counts as 3.14, and is not within `<3.14`."""
+    The version is cut to the length of the bound. For example, 3.14.1 counts as 3.14, which is not within `<3.14`."""
     for relation, text in _BOUND.findall(bounds):
         bound = version_of(text)
         order = (own[: len(bound)] > bound) - (own[: len(bound)] < bound)
@@ -193,7 +196,7 @@ class KnownFailures:
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
         """Return the known failures that fit the case's operation, target and tuning.
 
-        Each one comes with its unchecked conditions, such as conditions on sizes."""
+        Each known failure comes with its conditions that are not checked yet, such as conditions on sizes."""
         kind = case.operation.name, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
             found = tuple(
@@ -233,7 +236,7 @@ def shipped() -> tuple[KnownFailure, ...]:
 def parse(text: str, path: PurePath) -> list[KnownFailure]:
     """Parse the `[[known_failure]]` tables of a TOML file.
 
-    Text that is not TOML yields no entries; the parser of sweeps, if it runs, reports that.
+    Text that is not TOML yields no entries. Reporting this error is left to the parser of sweeps.
 
     Raises:
         SpecError: an entry is wrong."""

@@ -34,7 +34,6 @@ ONNXRUNTIME = "onnxruntime"
 _OBJECT = re.compile(r"(executable\.object<\s*\{\s*path\s*=\s*)\"((?:[^\"\\]|\\.)*)\"(?=\s*\}\s*>)")
 # The only other attribute that makes the compiler read a file, in the pass iree-preprocessing-attr-based-pipeline.
 _READING_PASS = re.compile(r"preprocessing_pipeline<\"[^\"]*?([\w-]*(?:file|path)[\w-]*=[^\"\s}]*)")
-"""The MLIR type of a tensor whose sizes and element type are known at run time only."""
 SAME_CODE = "the reference is the same code"
 """The message if nothing is compared because the module and its reference compile to the same code."""
 _SCALAR = re.compile(r"index|[fi]\d+|bf16")
@@ -43,7 +42,7 @@ _SIZES = re.compile(r"(?:tensor<)?((?:(?:\d+|\?)x)*)[^!\d?].*")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that a spec or module names. Files are equal (`==`) if all fields but `path` are."""
+    """A file that a spec or module names. The field `path` is ignored when files are compared (`==`)."""
 
     path: str = field(compare=False)
     digest: Digest
@@ -93,7 +92,8 @@ class Parameters:
 class Module(Workload):
     """A function of a user's MLIR or ONNX file.
 
-    If none of `expected`, `against` and `against_library` is given, its results are not compared: it is only run."""
+    If none of `expected`, `against` and `against_library` is given, the function is run, and its
+    results are not compared."""
 
     source: File
     title: str
@@ -115,7 +115,7 @@ class Module(Workload):
     problem: str | None = None
     """The error in a test suite's flag file (the file with the inputs); None if there is no error."""
     meaning: Flags = ()
-    """The case's compiler flags with which the module is also compiled for the target `against`."""
+    """The case's compiler flags that also apply when the module is compiled for the target `against`."""
 
     name: ClassVar[str] = "module"
     dims: ClassVar[tuple[str, ...]] = ()
@@ -244,9 +244,9 @@ def spelt(sizes: Sequence[int | None], element: str) -> str:
 def with_sizes_of(printed: str, declared: str) -> str:
     """Return the type of a result, with the sizes that the runtime printed.
 
-    `printed` is the type in the runtime's output, and `declared` the one in the function's signature. An element
-    type that is not in `ELEMENT_TYPES` is taken from `declared`: `4x8xcf64` and `?x8xcomplex<f32>` give
-    `4x8xcomplex<f32>`."""
+    `printed` is the type in the runtime's output. `declared` is the type in the function's signature. If the printed
+    element type is not in `ELEMENT_TYPES`, that of `declared` is used. For example, `4x8xcf64` and `?x8xcomplex<f32>`
+    give `4x8xcomplex<f32>`."""
     known = declared == BUFFER_VIEW or element_of(printed) in ELEMENT_TYPES
     return printed if known else spelt(sizes_of(printed) or (), element_of(declared))
 

@@ -17,7 +17,7 @@ from dispatchflow.workload import Workload
 MODEL = "model"
 """The folder that contains a model's files, inside the working directory of a tool."""
 _OUTPUT = "module"
-"""The stage `emit` has several outputs. The one with this name is the program's main file."""
+"""The name of the output of the stage `emit` that is the program's main file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class LibraryProgram:
     problem: str | None = None
     """An error message if a model names weights outside of its own directory; None if it does not.
 
-    The stage `emit` then fails with this message, because such files cannot be placed in a working directory."""
+    The stage `emit` fails with this message, because such files cannot be placed in a working directory."""
 
     @property
     def outputs(self) -> dict[str, bytes | File]:
@@ -89,7 +89,7 @@ def call_text(library: Library, operation: Operation) -> str:
 
 
 def model_files(program: Module) -> dict[str, File]:
-    """Return the files of a model as a dict, whose keys are their paths in a tool's working directory.
+    """Return the files of a model, as a dict from a path in a tool's working directory to the file.
 
     The model's own file comes first, and the files with its weights follow."""
     named = [(PurePath(program.source.path).name, program.source), *program.objects]

@@ -1,6 +1,6 @@
 """Parse ranges such as `0..15`.
 
-A spec gives a range for an input of a user's module, which is then filled with random integers of this range."""
+If a spec gives a range for an input of a user's module, the input is filled with random integers of this range."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def check(value: str, element: str) -> tuple[int, int]:
     """Parse the range `value`, check it, and return its first and last number.
 
     Raises:
-        ValueError: the text is not a range, the range is empty, or the input's element type `element` does not
-            represent each number of it exactly.
+        ValueError: the text is not a range, the range is empty, or the element type `element` cannot represent
+            every number of the range exactly.
     """
     found = bounds(value)
     if found is None or found[0] > found[1]:

@@ -1,7 +1,7 @@
 """Emit an MLIR module that calls the measured module with inputs that are not in a cache.
 
-The emitted module is used for `cache=cold`. The first call copies the inputs until the copies fill twice the
-last-level cache. Each later call uses the next copy."""
+The emitted module is used for `cache=cold`. The first call copies the inputs until the copies are twice as
+large as the last-level cache. Each later call uses the next copy."""
 
 from __future__ import annotations
 

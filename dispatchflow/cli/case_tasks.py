@@ -37,10 +37,10 @@ STAGE_PAGES = {
 
 
 def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
-    """Return tasks that execute nothing; they exist because the user's own tasks may depend on them.
+    """Return tasks that execute nothing, on which the user's own tasks may depend.
 
-    These are a group task for each stage, and a task for each selected stage that is up to date. `made` has the
-    tasks of the other selected stages."""
+    There is a group task for each stage. For each selected case, there is a task for each selected stage that is up to
+    date. `made` has the tasks of the stages that are not up to date."""
     names = {task.name for task in made}
     rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]
     empty = [Task(f"{stage}:{name}", None, subtask_of=stage) for stage, name in rest if f"{stage}:{name}" not in names]

@@ -37,7 +37,7 @@ class CommandLine:
     """The parts of a command line."""
 
     before: Mapping[str, Any]
-    """The options -f, -d and -k before the first word. doit itself has already applied them."""
+    """The options -f, -d and -k before the first word. doit has applied these options."""
     flags: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)

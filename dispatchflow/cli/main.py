@@ -149,7 +149,7 @@ def _flush_and_exit(code: int) -> None:
 
 
 def _flush() -> OSError | None:
-    """Write what standard output still buffers. If this fails, connect standard output to /dev/null.
+    """Write out the buffer of standard output. If this fails, connect standard output to /dev/null.
 
     Returns the error. Returns None if nothing failed, or if the pipe (`doit list | head`) or the terminal was closed.
     """
@@ -208,7 +208,7 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
 def _unexpected() -> int:
     """Report a programming error, and return exit code 2.
 
-    doit itself would return 3, but in dispatchflow 3 means that nothing matched."""
+    doit would return 3, but dispatchflow uses the exit code 3 if nothing matched."""
     sys.excepthook(*sys.exc_info())
     print(
         "doit: an error in this dodo.py, in an operation's or a tuning's file, or in dispatchflow, as shown above",
@@ -237,7 +237,5 @@ def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay |
 
 
 def _only_cases(words: Sequence[str]) -> bool:
-    """Return whether every word of a command line selects cases, so that none names a task of the user.
-
-    Returns True if there are no words."""
+    """Return whether every word of a command line selects cases; True if there are no words."""
     return all(cases_named(word) for word in (words[1:] if words[:1] == ["run"] and words[1:] else words))

@@ -61,7 +61,7 @@ class Progress:
                 self._print(f"{number} {stage} {name}  {units.seconds(cost_s)}")
 
     def reused(self, stage: str, name: str) -> None:
-        """Count a stage that did not run, because the store already had its result."""
+        """Count a stage that did not run, because its result was in the store."""
         with self._lock:
             self._advance(stage)
 

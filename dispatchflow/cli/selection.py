@@ -1,7 +1,7 @@
 """Find the cases, skips (impossible combinations) and tasks that a command line selects.
 
-The doit tasks of cases are made later, and only for pending stages, because making a task costs more than checking
-a stage."""
+The doit tasks that execute stages are created later (`case_tasks`), and only for pending stages. Creating a task takes
+longer than checking whether a stage is up to date."""
 
 from __future__ import annotations
 

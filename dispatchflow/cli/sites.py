@@ -36,7 +36,7 @@ def failures(chains: Sequence[CaseState]) -> dict[str, str]:
 
 
 def text(workspace: Workspace, chains: Sequence[CaseState]) -> str:
-    """Return a table of the sites of each case; if the variable `format=` is given, in that format.
+    """Return a table of the sites of each case. The variable `format=` selects the table's format.
 
     Raises:
         SpecError: `sort=` names no column, or `depth=` is given without `by=scope`.

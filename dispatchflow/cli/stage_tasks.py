@@ -219,8 +219,8 @@ class StageTasks:
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
         """Check that this IREE runtime is as fast as the other runtimes whose recorded times would be reused.
 
-        A few cases are measured with both runtimes. If their speeds differ, the selected cases that would reuse
-        times are measured again. Returns False if there was nothing to check."""
+        A few cases are measured to compare the speeds of two runtimes. If the speeds differ, the selected cases that
+        would reuse times are measured again. Returns False if there was nothing to check."""
         resolver, looked = self.workspace.resolver, False
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) in MEASURED]:
             looked = True
@@ -243,7 +243,7 @@ class StageTasks:
     def publish(self, cases: Mapping[Case, str], chains: Sequence[CaseState]) -> list[Row]:
         """Write rows to Parquet, and return the rows of all cases in `chains`.
 
-        `cases` maps each case to its last selected stage; its row is written if this stage is `profile` or
+        `cases` maps each case to its last selected stage. A case's row is written if this stage is `profile` or
         `sites`. The folders `build/CASE/` are updated too. If a new time is `suspect` (faster than the machine's
         highest recorded rates allow), these rates are measured again."""
         workspace = self.workspace

@@ -1,8 +1,8 @@
 """A small process that starts the tools, such as `iree-compile`.
 
 The launcher is a script that has only one thread, and imports only the standard library. The reasons for a separate
-process are in docs/decisions/0007-launcher-process.md. When its stdin closes, the launcher kills the tool's process
-group.
+process are in docs/decisions/0007-launcher-process.md. If the launcher's stdin is closed, the process group of the tool
+is killed.
 
 The launcher reads requests from stdin and writes replies to stdout. Each request and each reply is a JSON object on
 one line. A request has the fields of `processes.Command`:
@@ -29,7 +29,7 @@ _LIBC = ctypes.CDLL(None)
 
 
 class _Printed:
-    """Copies what a tool prints to stdout, or to stderr, into a file.
+    """Copies the stdout or the stderr of a tool into a file.
 
     If the output is longer than `limit` bytes, only its first and its last `limit` / 2 bytes are kept."""
 
@@ -109,8 +109,8 @@ class _Waits:
     def read(self, pid):
         """Record how long each thread of the process `pid` has run and has waited for a CPU, in ns.
 
-        The kernel forgets these times when a thread ends. Therefore this function is called whenever the tool prints,
-        and when the tool ends."""
+        The launcher calls this function whenever the tool prints, and when the tool ends. For a thread that has ended,
+        the times of the last call are kept, because the kernel no longer reports them."""
         for thread in os.listdir(f"/proc/{pid}/task"):
             try:
                 with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as numbers:
@@ -120,7 +120,7 @@ class _Waits:
                 pass
 
     def seconds(self, cpu_s):
-        """Return the longest time, in s, that a thread waited for a CPU because other processes used it.
+        """Return the longest time, in s, that a thread waited for a CPU because other processes used the CPU.
 
         `cpu_s` is the CPU time that the tool used. Returns None if the tool may run on all CPUs, or if Linux does not
         report the times."""
@@ -137,10 +137,10 @@ class _Waits:
         return max(0.0, min(waited_s, others_s - tick_s * (1 + count**0.5)))
 
     def _idle_s(self):
-        """Return the total idle time since boot, in s, of the CPUs in `cpus`, to which the tool is restricted.
+        """Return the total idle time since boot, in s, of the CPUs in `cpus`.
 
-        Time that the hypervisor took (steal) counts as idle. Returns None if `cpus` is empty (no restriction), or if
-        the kernel does not report the time."""
+        The tool may run only on these CPUs. Time that the hypervisor took (steal) counts as idle. Returns None if
+        `cpus` is empty (no restriction), or if the kernel does not report the time."""
         try:
             with open("/proc/stat") as stat:
                 lines = {words[0]: words for words in map(str.split, stat) if words[0].startswith("cpu")}

@@ -11,8 +11,8 @@ attached} to the file `facts`. There, `program` and `capture` are exit codes, or
 killed. `attached` says whether the capture tool found the program.
 
 The program and the capture tool wait for each other. If one of them fails, the other one would wait forever.
-Therefore, the script kills each process `grace_s` seconds after the other one has ended. A capture tool that has
-found the program is not killed, because it may still write its file."""
+Therefore, the script kills the remaining process `grace_s` seconds after one process has ended. A capture tool that has
+found the program is not killed, because it may need more time to write the trace."""
 
 import json
 import os

@@ -10,7 +10,7 @@ from pathlib import Path
 from dispatchflow.iree.toolchain import Toolchain
 
 NO_BINDINGS = 3
-"""The exit code with which the script `models/_script.py` ends if it cannot import iree.compiler."""
+"""The exit code of the script `models/_script.py` if iree.compiler cannot be imported."""
 
 NONE = "this toolchain has no Python bindings (iree.compiler.ir)"
 HINT = (

@@ -86,7 +86,7 @@ def _folders(controller: str, root: Path) -> Iterator[Path]:
 def _mounts(root: Path, controller: str) -> Iterator[tuple[str, str, str]]:
     """Yield (file system type, mounted group, mount point) of cgroup mounts.
 
-    Version 1 mounts without `controller` are left out."""
+    With version 1 of cgroups, only the mounts that have the controller `controller` are yielded."""
     for line in _lines(root / "proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
         kind, _, options = [*after.split(" ", 2), "", ""][:3]

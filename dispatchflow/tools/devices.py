@@ -178,7 +178,7 @@ _BUILDS = {"cuda": "proc/driver/nvidia/version", "hip": "sys/module/amdgpu/versi
 def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
     """Return `{"driver_build": VERSION}`, with the version of the GPU driver's kernel module.
 
-    The version is part of cache keys, because the driver's compiler for PTX changes together with the kernel module.
+    The version is part of cache keys, because another version of the driver may compile PTX to other code.
     The result is empty if the version is unknown."""
     if driver not in _BUILDS:
         return {}

@@ -77,14 +77,16 @@ def hypervisor() -> str | None:
 
 @lru_cache(maxsize=1)
 def cores() -> tuple[int, ...]:
-    """Return one logical CPU for each physical core that this process may use, the fastest cores last."""
+    """Return one logical CPU for each physical core that this process may use.
+
+    The fastest cores come last."""
     return ordered(os.sched_getaffinity(0))
 
 
 def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
-    """Return one of the `allowed` logical CPUs for each physical core, the fastest cores last.
+    """Return one of the `allowed` logical CPUs for each physical core.
 
-    `root` is the directory that contains `sys`."""
+    The fastest cores come last. `root` is the directory that contains `sys`."""
     firsts: dict[str, int] = {}
     for number in sorted(allowed):
         siblings = root / f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
@@ -124,7 +126,7 @@ def _speeds(root: Path) -> Callable[[int], int]:
 
 
 def workers() -> int:
-    """Return the number of cores that this process may use, or its CPU quota if that is smaller.
+    """Return the number of cores that this process may use, or the CPU quota if the quota is smaller.
 
     The quota is rounded down to whole CPUs. The result is at least 1."""
     quota = control_groups.cpu_quota()

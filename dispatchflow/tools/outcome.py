@@ -20,7 +20,7 @@ class Outcome:
     peak_bytes: int
     """The largest resident size that the process or any one of its children had, in bytes."""
     waited_s: float | None = None
-    """The longest time, in s, that a thread waited for a CPU because other processes used it.
+    """The longest time, in s, that a thread waited for a CPU because other processes used the CPU.
 
     None if `Command.count_waits` was False, or if the time is unknown."""
 

@@ -34,7 +34,9 @@ class Command:
     time_limit_s: float = 600.0
     memory_limit_bytes: int | None = None
     output_limit_bytes: int = 32 << 20
-    """The largest size of stdout, and also of stderr, in bytes. The middle of longer output is left out."""
+    """The largest size of stdout, in bytes. The same limit applies to stderr.
+
+    The middle of longer output is left out."""
     cpus: tuple[int, ...] = ()
     """The CPUs that the process may use. An empty tuple means all CPUs."""
     count_waits: bool = False

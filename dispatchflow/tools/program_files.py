@@ -1,7 +1,7 @@
 """Find all files that a program and its child programs load.
 
-The program's name does not show these files: `iree-compile` may be a script that starts another program. Therefore
-the variable `LD_DEBUG=files` makes glibc's loader report all files that each process loads (ld.so(8))."""
+The program may be a script that starts another program. The environment variable `LD_DEBUG=files` makes glibc's loader
+report all files that each process loads (ld.so(8))."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _LOADED = re.compile(
 )
 """A pattern that finds the path of each loaded file in the reports of glibc's loader.
 
-A path may contain any bytes, including newlines. Therefore the path is taken to end where the loader's next line
-begins."""
+A path may contain any bytes, including newlines. A newline ends a path only before the loader's next line,
+or at the end of the text."""
 
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64")
 _OURS = re.compile(r"iree|mlir|llvm|lld|clang", re.IGNORECASE)

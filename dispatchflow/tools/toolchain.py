@@ -218,9 +218,9 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
 
 
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
-    """Return the compiler's programs and libraries among `compiler` and `ran`, one from each directory.
+    """Return one program or library of the compiler from each directory that has one.
 
-    `ran` lists files that were loaded when the compiler ran."""
+    The result is selected from `compiler` and `ran`. `ran` lists the files that were loaded when the compiler ran."""
     # `compiler` may be a script that starts the real program: its files are known by their text or name.
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
@@ -238,7 +238,7 @@ def _files_beside(compiler: Path) -> list[Path]:
 def _require_code(compiler: Path, ran: Sequence[Path]) -> None:
     """Check that the code of an IREE compiler is in the file `compiler`, or in a file of the list `ran`.
 
-    `ran` has the files that were loaded when `compiler`, which may be a script, printed its version.
+    `ran` has the files that were loaded when `compiler` printed its version. `compiler` may be a script.
 
     Raises:
         ToolchainError: none of the files contains the code."""

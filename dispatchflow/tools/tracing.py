@@ -27,9 +27,9 @@ _WAITS = {"TRACY_NO_EXIT": "1"}
 _NO_SAMPLES = {"TRACY_NO_SYS_TRACE": "1"}
 """The environment variable that turns off Tracy's samples of instructions.
 
-If the traced program's own environment sets this variable, that value is used. With samples, 9 of 12 runs of a small
-Python program with IREE 3.13 ended by SIGSEGV before the names of all zones (the parts that Tracy times) were captured.
-Without samples, none of 12 runs did."""
+If the environment of the traced program sets this variable, that value is used. With samples, 9 of 12 runs of a small
+Python program with IREE 3.13 ended by SIGSEGV before the trace was complete. Without samples, none of 12 runs ended by
+SIGSEGV."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Program:
 class Traced:
     file: Path
     outcome: Outcome
-    """The exit code of the program, and the time and memory of the program and the capture tool."""
+    """The exit code is that of the program. Time and memory are those of the program and the capture tool."""
 
     @property
     def failure(self) -> str | None:
@@ -82,8 +82,8 @@ class Traced:
 def capture(runtime: TracyRuntime, program: Program, scratch: Path, limit_s: float, memory_bytes: int | None) -> Traced:
     """Run `program` to its end and write its trace into the folder `scratch`.
 
-    All processes of the program are killed after `limit_s` seconds. `memory_bytes` limits the memory of each (None:
-    no limit).
+    All processes of the program are killed after `limit_s` seconds. `memory_bytes` limits the memory of each
+    process. None means no limit.
 
     Raises:
         ToolError: the time limit was reached, no program connected to the capture tool, or the tool failed."""

@@ -12,7 +12,7 @@ def configuration(dims: Iterable[str], levels: Mapping[str, Mapping[str, int]]) 
     """Return tile sizes as the compiler prints them: `distribution = [64, 64, 0], …`.
 
     `dims` are the names of the op's loop dimensions, in order. `levels` maps each tiling level, such as
-    `distribution`, to a dict from dimension to tile size. Other dimensions get 0."""
+    `distribution`, to a dict from dimension to tile size. Dimensions that are not in this dict get 0."""
     return ", ".join(
         f"{level} = [{', '.join(str(sizes.get(dim, 0)) for dim in dims)}]" for level, sizes in sorted(levels.items())
     )

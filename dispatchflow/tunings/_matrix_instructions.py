@@ -86,7 +86,7 @@ class MmaTiling(Tuning, ABC):
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        """Return the requested tuning, or one for each predefined set of tile sizes.
+        """Return the requested tuning, or one tuning for each predefined set of tile sizes.
 
         The predefined sets are used if `parameters` is empty or has only `mma` (the instruction).
 

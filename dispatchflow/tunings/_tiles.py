@@ -30,7 +30,7 @@ def untiled(operation: Operation) -> str | None:
 
 
 def ignored(pipeline: str, translation: str, configuration: str, applied: Applied) -> str | None:
-    """Return the requested and the applied configuration as text if no op has the requested one.
+    """Return the requested and the applied configuration as text if no op has the requested configuration.
 
     Returns None if at least one op has the requested pipeline, translation info and lowering configuration."""
     for executable in applied.executables:
@@ -46,9 +46,9 @@ def not_applied(asked: str, applied: Applied) -> str:
 
 
 def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...]:
-    """Return the sizes in `value`, the value of the tuning parameter `name`.
+    """Check the value of a tuning parameter, and return the sizes in it.
 
-    `form` is the allowed form, such as `[m, n] or [m, n, k]`.
+    `name` is the parameter's name, and `value` its value. `form` is the allowed form, such as `[m, n] or [m, n, k]`.
 
     Raises:
         ValueError: the number of sizes is wrong, or a size is below `least` or not an integer."""

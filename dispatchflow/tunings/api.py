@@ -34,9 +34,9 @@ __all__ = [
 ]
 
 GIVEN = "given"
-"""The name of a directory into which the compiler may dump modules, if a tuning's flags ask for it.
+"""The name of a directory in the compiler's working directory, for dumps of modules.
 
-It is inside the compiler's working directory. The dump shows the modules as they are before the compiler itself chooses
+The compiler writes a dump if the flags of a tuning ask for it. The dump shows the modules before the compiler chooses
 lowering configurations."""
 
 
@@ -136,10 +136,10 @@ class Tuning:
         return Lowering()
 
     keeps_dispatches: ClassVar[bool] = True
-    """Whether the compiler must make `operation.dispatches` dispatches, besides a padding's copy.
+    """Whether the compiler must make exactly `operation.dispatches` dispatches.
 
-    If False, any number is accepted. The family's method `ignored` must then examine the dispatches to find out
-    whether the compiler followed the tuning."""
+    One more dispatch is allowed if it pads an operand (`operation.may_copy`). If False, any number is accepted. The
+    family's method `ignored` must then examine the dispatches to find out whether the compiler followed the tuning."""
 
     @property
     def annotates(self) -> bool:

@@ -63,9 +63,9 @@ class BaseVectorize(Tuning):
 
     @property
     def _threads(self) -> tuple[int, int]:
-        """The number of invocations in a workgroup along n, and along m.
+        """The numbers of invocations in a workgroup: (along n, along m).
 
-        The number along n comes first, because the elements along n are contiguous in memory."""
+        n is the first dimension of the workgroup, because the elements along n are contiguous in memory."""
         return self.workgroup[1] // self.thread[1], self.workgroup[0] // self.thread[0]
 
     @property

@@ -1,6 +1,7 @@
 """The tuning family `conv_tile_and_decompose`: tile sizes for convolutions and pooling on CPUs.
 
-If the tiles have one row, its pipeline `ConvTileAndDecomposeExpert` replaces the 2-D operation by 1-D operations."""
+The pipeline is `ConvTileAndDecomposeExpert`. If the tiles have one row, this pipeline replaces the 2-D operation by 1-D
+operations."""
 
 from __future__ import annotations
 
@@ -114,7 +115,7 @@ def _has_unit(operation: Operation) -> bool:
 def _channels(operation: Operation) -> str | None:
     """Return the name of the loop dimension for the result's channels.
 
-    Returns None if the operation is not a convolution with one group, a depthwise convolution or a pooling."""
+    Returns None unless the operation is a convolution with one group, a depthwise convolution or a pooling."""
     parallel = {loop.dim for loop in operation.loops if not loop.summed}
     summed = {loop.dim for loop in operation.loops if loop.summed}
     left = parallel - {"n", "oh", "ow"}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _BOTH = 2
-"""The number in a result of `_turn` that means: each factor has half of the digits (11 of 22 in f32)."""
+"""In a result of `_turn`, this number means that each factor has half of the digits (11 of 22 in f32)."""
 
 _PARTS = 16
 """Kernels may split a factor with at least this many binary digits (f32, f64) into narrower pieces."""
@@ -51,7 +51,7 @@ def stored(array: Array) -> bytes:
 def read(path: Path, dtype: np.dtype | str, shape: tuple[int, ...] = (-1,)) -> Array:
     """Read an array from a file in the format of the runtime (see `stored`).
 
-    Without a shape, the array is flat. An odd number of 4-bit elements then gets one more element, which is 0."""
+    Without a shape, the array is flat. If it has 4-bit elements and their number is odd, a 0 is appended."""
     if (element := np.dtype(dtype)).name not in _PACKED:
         return np.fromfile(path, element).reshape(shape)
     pairs = np.fromfile(path, np.uint8)
@@ -206,9 +206,10 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 
 
 def _all_codes(operation: Operation) -> int:
-    """Return how many different exponents the 8-bit floats of a line, such as a row of A in A·B, may have.
+    """Return how many different exponents the 8-bit floats of one line may have.
 
-    It is 0 if the operation has no inputs that test the decoding of such floats."""
+    A line is, for example, a row of A in A·B. The result is 0 if no inputs of the operation test the decoding of 8-bit
+    floats."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     # 8-bit floats then have only some of their significands (see `full`).
@@ -227,9 +228,9 @@ def _multiplied(operand: Operand) -> bool:
 
 
 def _turn(size: int, digits: int) -> Array:
-    """Return which factor (0 or 1) of each of `size` products has `digits` binary digits.
+    """Return, for each of `size` products, the factor (0 or 1) that has `digits` binary digits.
 
-    The value 2 means half of `digits` in each factor."""
+    The value 2 means that each factor has half of the digits."""
     # Only types with many digits have `_BOTH`: their products may be computed from products of parts of the factors.
     #
     # Each index has a rank, and `_mask` selects indices with successive ranks. The answers are the Thue-Morse sequence
@@ -277,7 +278,7 @@ def _mask(shape: tuple[int, ...], axes: tuple[int, ...], share: int, part: int =
 def _stride(terms: int) -> int:
     """Return a number near 0.618 · `terms` that has no common factor with `terms`.
 
-    Its multiples modulo `terms` are therefore all indices below `terms`, in a scattered order."""
+    The multiples of the result modulo `terms` are all indices below `terms`, in a scattered order."""
     return next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)
 
 

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 
 def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Return (spelling, bytes) for each argument. Spellings are `4x8xf32` (a tensor) and `=5` (a number).
+    """Return (spelling, bytes) for each argument.
+
+    For example, `4x8xf32` is the spelling of a tensor, and `=5` is the spelling of a number.
 
     Raises:
         ToolError: the spec's inputs do not fit `types`, the argument types that the function declares."""
@@ -154,8 +156,8 @@ def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
 def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, bytes]]:
     """Return the user's expected results: a dict from index to (type such as `4x8xf32`, bytes).
 
-    The type is "" if the user's file does not state it. Bare numbers (no tensors) are left out if the user gives
-    files only for the tensors.
+    The type is "" if the user's file does not state it. Results that are bare numbers (not tensors) are left
+    out if the user gives files only for the tensors.
 
     Raises:
         ToolError: the number of results, a type or a size differs from the function's."""
@@ -233,8 +235,7 @@ def content(file: File) -> bytes:
 
     Raises:
         OSError: the file cannot be read, or has changed since the plan was made.
-        ToolError: the archive is damaged.
-    """
+        ToolError: the archive is damaged."""
     found = Path(file.path).read_bytes()
     if digest_of(found) != file.digest:
         raise OSError(f"{file.path} has changed since the plan was made")
@@ -248,10 +249,10 @@ def content(file: File) -> bytes:
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
-    """Return (object files of a module, text that refers to them by name instead of by path).
+    """Return (object files of a module, the module's text with names instead of paths).
 
-    The files are a dict from name to content. A name is the content's digest with the path's suffix (or `.object`).
-    `printed` is the module's text with the paths, as the compiler prints it.
+    The files are a dict from name to content. A name is the content's digest with the path's suffix, or with `.object`
+    if the path has no suffix. `printed` is the module's text with the paths, as the compiler prints it.
 
     Raises:
         ToolError: planning could not read an object file, or the module's `preprocessing_pipeline` names a file.

@@ -23,20 +23,19 @@ if TYPE_CHECKING:
 
 _PLACES, _FEWER = 8, 2
 _LARGE = 2**22
-"""The number of elements from which an operand counts as large.
+"""An operand with at least this many elements counts as large.
 
-In a large operand, only `_FEWER` elements instead of `_PLACES` are set to zero, one after the other, because the
-reference is computed again for each of them."""
+The reference is computed again for each element that is set to zero. To save time, only `_FEWER` elements of a large
+operand are set to zero, instead of `_PLACES`."""
 
 _RESULTS = 32
 """The size to which `excerpt` usually reduces larger dims that are not summed, such as m and n of A·B."""
 
 _LINES = 8
-"""The smallest size of an axis along which `_middle` plants an error at every second index.
+"""The smallest size of an axis, and the smallest number of lines, with which `_middle` is used.
 
-With the recipe `wide`, a line of an operand, such as a row of A in A·B, may have few nonzero elements. If the axis is
-shorter or there are fewer lines than this number, all these may be at indices that `_middle` does not change. In
-these cases, the error is not planted (see `_spread`)."""
+A line is, for example, a row of A in A·B. With the recipe `wide`, a line may have few nonzero elements. With a
+shorter axis or fewer lines, it is possible that `_middle` changes none of the nonzero elements."""
 
 _STREAM = 4
 """The number of the random stream that chooses where errors are planted; see `_random.stream`."""
@@ -55,8 +54,8 @@ class Spoilt(NamedTuple):
 def unseen(operation: Operation) -> list[str]:
     """Return the errors of a kernel that verification would not detect, such as `operand 0 read as zeros`.
 
-    Only errors that change the result count. To save time, a large operation is replaced by one with fewer results
-    (`excerpt`)."""
+    Errors that do not change the result are left out. To save time, a large operation is replaced by an operation
+    with fewer results (`excerpt`)."""
     try:
         return _unseen(excerpt(operation))
     except ToolError:  # a reference that works only for the original sizes
@@ -175,9 +174,9 @@ def halved(values: Array, element: ElementType) -> Array:
 
 
 class _Recipe:
-    """An operation's inputs from one recipe (a way to make inputs), and its expected results for them.
+    """The inputs that one recipe makes for an operation, and the expected result.
 
-    They are computed on first use."""
+    A recipe is a way to make inputs. Inputs and result are computed on first use."""
 
     def __init__(self, operation: Operation, recipe: str) -> None:
         self._operation, self._recipe = operation, recipe

@@ -74,10 +74,10 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
 
 
 def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe: str) -> Array:
-    """Call the operation's method that `method` names, and return its result.
+    """Call the operation's method `method`, and return the result.
 
     Raises:
-        ToolError: the method raises an exception, or its result has a wrong shape. Only this case then fails.
+        ToolError: the method raises an exception, or the result has a wrong shape.
     """
     whose = f"the {method.removesuffix('_on')} of {operation.name}"
     try:

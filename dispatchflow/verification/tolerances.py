@@ -28,18 +28,18 @@ _SQUARABLE = 1e150
 """A magnitude whose square is finite in float64; larger elements are scaled before they are squared."""
 
 _NO_TERM = 2.0**60
-"""The multiple of the typical magnitude above which the loose tolerance ignores elements.
+"""The loose tolerance ignores elements above this multiple of the typical magnitude.
 
-An example is finfo.min in a mask. If the typical magnitude is 1, a sum near 1 cannot have had a term of 2**60: the
-rounding error of this term alone would be 128, even in f64 (unit roundoff 2**-53). `_typical`, which does not know
-the typical magnitude yet, ignores elements above this multiple of a small element (the 5 % quantile)."""
+An example of such an element is finfo.min in a mask. If the typical magnitude is 1, a sum near 1 has no term of 2**60,
+because the rounding error of such a term is 128 even in f64 (unit roundoff 2**-53). `_typical` ignores elements above
+this multiple of a small element (the 5 % quantile)."""
 
 
 def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Array, Array]:
     """Return (tight, loose): two arrays of tolerances with the shape of `expected`.
 
-    An element is right if its error is within the tight tolerance, and wrong if its error is above the loose one.
-    `expected` is in float64; `element` is the type of the results' elements."""
+    An element is right if its error is within the tight tolerance, and wrong if its error is above the loose
+    tolerance. `expected` is in float64; `element` is the type of the results' elements."""
     size = abs(expected)
     least = SMALLEST_NORMAL.get(element, 2.0**-126)
     ordered = np.sort(size[np.isfinite(size)], axis=None)
@@ -104,7 +104,7 @@ def _length(shape: Sequence[int]) -> int:
 def _median(lines: Array, otherwise: float) -> Array:
     """Return the lower median of the numbers in each row of `lines`; NaNs are ignored.
 
-    A row with fewer than `_LEAST` numbers gets `otherwise`, unless it is the only row and has a number."""
+    A row with fewer than `_LEAST` numbers gets `otherwise`. If there is only one row, one number is enough."""
     ordered = np.sort(lines, axis=1)  # NaN last
     counts = np.isfinite(ordered).sum(axis=1, keepdims=True)
     if not ordered.size:

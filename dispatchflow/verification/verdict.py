@@ -31,7 +31,7 @@ class Verdict:
     score: float | None = None
     """The largest quotient of an element's error and its tolerance; None if no tolerance was used.
 
-    It is at most 1 if no element is wrong."""
+    The score is at most 1 if no element is wrong."""
     worst: Worst | None = None
     wrong: int = 0
     """The number of wrong elements."""
@@ -42,9 +42,9 @@ class Verdict:
 
 
 def compare_bits(got: Array, expected: Array) -> Verdict:
-    """Compare results bit by bit, except that all NaNs are equal, and 0 and -0 are equal.
+    """Compare results bit by bit.
 
-    The sign of 0 does not count, because a sum of no terms may be 0 or -0."""
+    All NaNs are equal. 0 equals -0, because a sum of no terms may be 0 or -0."""
     with np.errstate(invalid="ignore"):  # signalling NaN, difference of two infinities
         wide_got, wide = got.astype(np.float64), expected.astype(np.float64)
         agree = (got == expected) | (np.isnan(wide_got) & np.isnan(wide))

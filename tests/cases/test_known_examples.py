@@ -1,6 +1,6 @@
-"""Each known failure that dispatchflow lists for IREE 3.13 occurs, as described, in a case here.
+"""The cases in this file show all known failures that dispatchflow lists for IREE 3.13.
 
-The exceptions are the failures in `ELSEWHERE`, which happen only on some CPUs."""
+The exceptions are the failures in `ELSEWHERE`, which occur only on some CPUs."""
 
 from __future__ import annotations
 

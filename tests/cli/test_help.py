@@ -1,4 +1,4 @@
-"""`doit help WORD` lists the variables that a stage or command takes, and names its page in docs/."""
+"""`doit help WORD` lists the variables of a stage or command, and names a page in docs/."""
 
 from pathlib import Path
 

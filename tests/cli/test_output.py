@@ -1,4 +1,4 @@
-"""If standard output is closed, or its disk is full, the exit code shows it and no work is lost."""
+"""If standard output is closed or its disk is full, no work is lost."""
 
 from __future__ import annotations
 

@@ -148,9 +148,7 @@ def changes(broken: str, cls: type[Operation], signature: str) -> bool:
 
 
 def one_of_each(parameters: list[Any]) -> list[Any]:
-    """Add the mark `slow` to all test parameters except one of each operation.
-
-    The result still has all parameters."""
+    """Return the test parameters, and mark all except one of each operation as `slow`."""
     found, operations = [], list(OPERATIONS.values())
     for parameter in parameters:
         _, cls, signature = parameter.values

@@ -1,6 +1,6 @@
-"""A few cases that together use all operations and tunings of llvm-cpu and vmvx give correct results.
+"""A few cases cover all operations and tunings of llvm-cpu and vmvx, and give correct results.
 
-A case that is known to fail need not compile. `doit check_all` tests many more cases."""
+A case with a known failure may fail to compile. `doit check_all` tests many more cases."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SIGNATURE, _TUNING = 1, 4
 
 
 _LIKE_MATMUL = ("batch_matmul", "chain", "matmul_splitk", "matvec", "vecmat")
-"""Operations that are compiled as `matmul` is. Only `doit check_all` tests them with all types."""
+"""Operations that are compiled like `matmul`. Only `doit check_all` tests them with all types."""
 
 
 def words_of(choice: tuple[object, ...], case: Case) -> Words:
@@ -58,7 +58,7 @@ def words_of(choice: tuple[object, ...], case: Case) -> Words:
 def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -> set[Case]:
     """Return a few of `cases` that together have all properties (`words_of`) of `cases`.
 
-    Properties in `seen` may be missing. Among equally good cases, one with the default tuning is taken."""
+    Properties in `seen` may be missing. If several cases are equally good, one with the default tuning is taken."""
     # With other tunings, some element types, such as i4, take up to ten times as long to compile.
     quickly = sorted(cases.items(), key=lambda item: item[1].tuning.family != "default")
     choices = {choice: words_of(choice, case) for choice, case in quickly}

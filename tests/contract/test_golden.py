@@ -62,7 +62,7 @@ TUNED = {
 
 A dict from a golden file's name to the keys and values of the case's sweep."""
 SIZES = {"matmul_splitk": 12, "scaled_matmul": 32}
-"""The sizes for operations that do not get the usual size 4: each dim of `scaled_matmul` gets 32."""
+"""A dict from an operation's name to the size of each of its dims, if the size is not 4."""
 DEFAULTS = {cls: cls.make([SIZES.get(cls.name, 4)] * len(cls.dims)) for cls in OPERATIONS.values()}
 OPERATIONS_MODULES = {
     operation.shape_name: operation
@@ -80,7 +80,7 @@ OPERATIONS_MODULES = {
 }
 """A dict from a golden file's name to the operation whose emitted module the file contains.
 
-The operation has its default layout and options, except that the layout or one option may differ."""
+In each operation, either the layout or one option may differ from the default."""
 MODULES = [*DISPATCHES, *TUNED, *OPERATIONS_MODULES]
 ACTIONS = {
     "default": {"threads": 1},

@@ -28,7 +28,7 @@ from dispatchflow.verification.verdict import compare_bits, compare_bounded
 
 
 def variants(name: str) -> list[Operation]:
-    """Return variants of an operation: all that have its first type, and one for each other type.
+    """Return all variants with an operation's first type, and one variant for each other type.
 
     Variants differ in types, layout and options (see `support.variants`). The variant for another type has the
     first layout and the first value of each option."""

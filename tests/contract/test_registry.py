@@ -1,7 +1,6 @@
-"""The file of an operation or tuning imports no dispatchflow code outside its own folder.
+"""The file of an operation or tuning imports dispatchflow code only from its own folder.
 
-In its own folder, it imports only `api.py` and files named `_*.py`. Therefore operations and tunings can be added
-without changing other files. Mistakes in a new file are reported."""
+In this folder, it imports only `api.py` and files named `_*.py`. Mistakes in a new file are reported."""
 
 import ast
 import re

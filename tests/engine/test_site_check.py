@@ -1,4 +1,4 @@
-"""If a site is compared with a reference, the comparison's key contains all that decides its outcome.
+"""The key of a site's comparison contains everything that decides the outcome of the comparison.
 
 Elements that the program never wrote are undefined. The comparison replaces them by zeros."""
 

@@ -1,4 +1,4 @@
-"""The keys of steps that use a module depend on the content of its weight files, not on their paths."""
+"""The keys of a module's steps depend on the content of weight files, not on the paths of these files."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Cases that a library such as numpy computes are planned beside IREE's cases, with keys of their own."""
+"""A plan can have cases of libraries such as numpy beside IREE's cases. Each case has its own keys."""
 
 from __future__ import annotations
 

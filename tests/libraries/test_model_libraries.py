@@ -1,6 +1,6 @@
-"""An ONNX model can also be run by onnxruntime, as a case of its own.
+"""A case may run an ONNX model with onnxruntime instead of IREE.
 
-The keys of this case depend on the content of the model's files, but not on the model's path."""
+The keys of such a case depend on the content of the model's files, but not on the model's path."""
 
 from pathlib import Path
 

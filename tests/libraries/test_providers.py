@@ -22,7 +22,7 @@ from dispatchflow.workload import Kind
 pytest_plugins = ["support.project"]
 
 SMALL = ((7, 5, 9, 6), (1, 5, 7, 3))
-"""Shapes with unequal dims and with a dim of 1. A library is called in the same way for larger dims."""
+"""Shapes with unequal dims and with a dim of 1. Larger dims would not change how a library is called."""
 HARNESSES: dict[str, Any] = {"numpy": _harness.Numpy, "torch": _harness.Torch}
 
 

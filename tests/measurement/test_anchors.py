@@ -1,6 +1,7 @@
-"""The times of the anchors, kernels that never change, show how fast the machine is in each session.
+"""The times of the anchors show how fast the machine is in each session.
 
-They also give an interval that should contain the median time of a case in the next session."""
+Anchors are kernels that never change. Their times give an interval that should contain the median time of a case in
+the next session."""
 
 import csv
 import json

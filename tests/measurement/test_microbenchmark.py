@@ -1,4 +1,4 @@
-"""`dispatchflow.run` measures compiled modules outside of a project, here with IREE's real tools."""
+"""`dispatchflow.run` measures compiled modules outside of a project. The tests use IREE's real tools."""
 
 from __future__ import annotations
 

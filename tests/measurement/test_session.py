@@ -1,6 +1,7 @@
-"""A session measures its cases and the anchors in rounds, with one block of each in every round.
+"""A session measures its cases and the anchors in rounds.
 
-A block is one benchmark process. Rounds are spread over time by pauses. Blocks that waited for a CPU are repeated."""
+A round has one block of each case and each anchor. A block is one benchmark process. Rounds are spread over time by
+pauses. Blocks that waited for a CPU are repeated."""
 
 from collections import Counter
 from types import SimpleNamespace
@@ -205,8 +206,8 @@ def test_without_pauses_rounds_follow_each_other_and_the_measurement_records_it(
 def waiting(monkeypatch):
     """Replace `run_block`; return an empty list to which tests add the results of future blocks.
 
-    An entry is (fraction of the time in which the block waited for a CPU, or None if unknown; block's time in ns).
-    Without an entry, a block takes 1 ms and hardly waits."""
+    An entry is (waited, time in ns). `waited` is the fraction of the time in which the block waited for a CPU, or None
+    if the fraction is unknown. Without an entry, a block takes 1 ms and hardly waits."""
     coming = []
 
     def run_block(bench, toolchain, trial):

@@ -1,4 +1,4 @@
-"""The report on a program's sites names those with wrong results, and those that were not compared."""
+"""The report on a program names the sites with wrong results, and the sites that were not compared."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def moving(*origins):
 
 
 def stored(*origins):
-    """Return the body of a dispatch that only loads and stores (IREE 3.13 pads an image by such a copy)."""
+    """Return the body of a dispatch that only loads and stores. IREE 3.13 pads images by such dispatches."""
     around = "iree_tensor_ext.dispatch.tensor.load", "iree_tensor_ext.dispatch.tensor.store", "flow.return"
     return tuple(Computation(kind, origins, tensor="load" in kind) for kind in around)
 
@@ -41,7 +41,7 @@ def launch(number, at_load=False, function="main$async"):
 
 
 def program(source, flow, *bodies, launches=None):
-    """Build a program from the user's operations, those of phase `flow`, and a body for each dispatch."""
+    """Build a program from a module, the module after the phase `flow`, and a body for each dispatch."""
     places = [number for number, each in enumerate(flow) if each.kind == "flow.dispatch.workgroups"]
     formed = [Dispatch(place, body, (), ()) for place, body in zip(places, bodies, strict=True)]
     host = launches or [launch(number) for number in range(len(formed))]

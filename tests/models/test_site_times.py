@@ -1,4 +1,4 @@
-"""Each site has a time, and the parts of a call's time, such as waiting, sum exactly to the whole."""
+"""Each site has a time. The parts of a call's time, such as waiting, sum exactly to the call's time."""
 
 import msgspec
 import pytest

@@ -173,7 +173,7 @@ def test_masks_that_the_last_query_ignores_or_misreads_are_reported(types: str, 
 
 
 def passes(judge: Judge) -> None:
-    """Assert that verification passes the results of two correct attention kernels.
+    """Assert that verification accepts the results of two correct attention kernels.
 
     One kernel works tile by tile. The other kernel divides the softmax weights by their sum before it multiplies the
     values."""

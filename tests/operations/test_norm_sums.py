@@ -199,7 +199,7 @@ def test_the_variance_of_equal_elements_may_not_be_negative(types: str, n: int) 
 
 
 Moments = tuple[Any, Any, int]
-"""(mean of some numbers, sum of the squares of their distances from the mean, their count)."""
+"""(mean of some numbers, sum of the squared distances from the mean, count of the numbers)."""
 
 
 def merged(a: Moments, b: Moments) -> Moments:
@@ -212,7 +212,9 @@ def merged(a: Moments, b: Moments) -> Moments:
 
 
 def updated(x: Any, lanes: int) -> list[Moments]:
-    """Return the `Moments` of each of `lanes` interleaved parts of rows, by Welford's method in f32."""
+    """Divide each row into `lanes` interleaved parts; return the `Moments` of each part.
+
+    The moments are computed by Welford's method in f32."""
     mean, squares = np.zeros((2, len(x), lanes), np.float32)
     for i, each in enumerate(x.reshape(len(x), -1, lanes).swapaxes(0, 1)):
         d = each - mean

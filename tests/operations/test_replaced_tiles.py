@@ -1,4 +1,4 @@
-"""A norm or a softmax is reported if it sums one tile twice and leaves out the tile after it."""
+"""A norm or a softmax is reported if it sums one tile twice and leaves out the next tile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLACES = 16
 
 
 def repeated(terms: Any, begin: int, size: int) -> Any:
-    """Return `terms` with `size` columns replaced by the columns before `begin`.
+    """Return a copy of `terms` whose `size` columns from `begin` on repeat the `size` columns before them.
 
     If `begin` and `size` are 2, a row [1, 2, 3, 4, 5] becomes [1, 2, 1, 2, 5]."""
     changed = terms.copy()
@@ -25,7 +25,7 @@ def repeated(terms: Any, begin: int, size: int) -> Any:
 def passed(judge: Judge, size: int) -> int:
     """Return how many wrong results pass verification.
 
-    Each wrong result counts `size` terms of a sum twice, but leaves out the next `size` terms."""
+    Each wrong result counts `size` terms of a sum twice and leaves out the next `size` terms."""
     x, *vectors = judge.operands
     count, missed = x.shape[1], 0
     for i in range(PLACES):

@@ -1,4 +1,6 @@
-"""The flops of operations equal counts made by hand; their traffic equals the sizes of the arrays."""
+"""The flops of operations equal counts by hand, and their traffic equals the sizes of the arrays.
+
+The traffic does not include pixels that no window reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each error that docs/specs.md shows is printed exactly as it is shown there."""
+"""The examples of errors in docs/specs.md are exactly what dispatchflow prints."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""Specs and the files that they name are read, also through links; a pipe in their place is an error."""
+"""Specs and the files named in specs may be reached through links. A pipe is an error."""
 
 import os
 

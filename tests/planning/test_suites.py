@@ -1,6 +1,6 @@
-"""Each folder of a test suite, with a module and a file of flags, becomes a case.
+"""Each folder of a test suite that contains a module and a file of flags becomes a case.
 
-Planning these cases needs no IREE."""
+Folders without a module or without flags are skipped. Planning these cases needs no IREE."""
 
 import os
 

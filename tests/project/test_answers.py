@@ -1,4 +1,4 @@
-"""`Replay` keeps the output of a command line, and repeats it as long as all inputs are unchanged."""
+"""`Replay` keeps a command line's output, and repeats this output while all inputs are unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After a run, `build/CASE/` and `doit explain` show the state it found.
+"""After a run, `build/CASE/` and `doit explain` show the state that the run found.
 
 This holds even if a case returns to an earlier state."""
 

@@ -1,6 +1,6 @@
 """The results of a case's sites are compared with those of the same sites on another target.
 
-By default, the other target is llvm-cpu, or vmvx if the case is on llvm-cpu itself."""
+By default, the other target is llvm-cpu, or vmvx if the target of the case is llvm-cpu."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ IDLE = {
     "units",
     "workload",
 }  # fmt: skip
-"""The modules of dispatchflow that a run with nothing to do imports. Each import takes up to 2 ms."""
+"""The modules of dispatchflow that a run imports if nothing changed. Each import takes up to 2 ms."""
 
 
 def _ours(imported: set[str]) -> set[str]:
@@ -215,7 +215,7 @@ main()
 
 @pytest.fixture
 def with_own(idle: Idle) -> Iterator[Idle]:
-    """Yield a project whose dodo.py imports a module, `helper`, and defines doit tasks of the user."""
+    """Yield a project whose dodo.py imports the module `helper` and defines doit tasks of the user."""
     dodo, helper = idle.project.root / "dodo.py", idle.project.root / "helper.py"
     helper.write_text("")
     dodo.write_text(OWN)

@@ -1,4 +1,4 @@
-"""`doit best` takes the newest row of each case, and shows the fastest of those that are comparable."""
+"""`doit best` takes the newest row of each case, and shows the fastest among comparable rows."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""An entry that `doit known write=FILE` writes also matches the same failure with other numbers.
+"""`doit known write=FILE` writes entries that also match the same failure with other numbers.
 
 For example, an entry for `3 elements of result 0 are wrong` matches `17 elements of result 1 are wrong`.
 """

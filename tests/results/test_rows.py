@@ -1,4 +1,4 @@
-"""A case's row has the values of its records and its measurement, and a status."""
+"""The row of a case has a status, and values from the case's records and measurement."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ AROUND = {"host": "h", "cpu": "c", "protocol": "std-1", "run": "r"}
 def row(case_of, records, resolver_of):
     """Return a function that stores records about a case and returns the case's row.
 
-    The records are those of its compile, of its verdict and of the blocks of its measurement."""
+    The records are those of the case's compile, verdict and measured blocks."""
 
     def make(
         blocks=(),

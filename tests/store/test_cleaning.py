@@ -1,4 +1,4 @@
-"""Records and objects (stored files) are removed from a real store, also while other processes use it."""
+"""Records and objects (stored files) are removed, even while other processes use the store."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def folder() -> Path:
 
 
 def limit(kept: Path, largest_bytes: int = LARGEST_BYTES) -> None:
-    """Remove the oldest results in the folder `kept` until the others take at most `largest_bytes`."""
+    """Remove the oldest results in the folder `kept` until all others take at most `largest_bytes`."""
     left = largest_bytes
     for entry in sorted(kept.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
         left -= sum(path.stat().st_size for path in _files(entry))

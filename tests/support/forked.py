@@ -66,8 +66,8 @@ def _text(said: bytes) -> str:
 def forked(words: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> Forked | None:
     """Start `doit WORDS` as a fork of this pytest worker's server; return None if a fork is not possible.
 
-    The command's environment, `variables`, may differ from the server's only in variables whose names begin with
-    `DISPATCHFLOW_` or `PYTEST_`."""
+    `variables` is the command's environment. A fork is possible if this environment differs from the server's
+    environment only in variables whose names begin with `DISPATCHFLOW_` or `PYTEST_`."""
     # The server may have read other variables while it imported `doit`.
     changed = {name for name in OWN.keys() | variables.keys() if OWN.get(name) != variables.get(name)}
     if not all(name.startswith(READ_LATE) for name in changed):

@@ -1,6 +1,6 @@
 """Plant errors that any operation may have, in the numpy reference's operands and in the emitted MLIR.
 
-An error that verification detects in the first way must be detected in the second way too."""
+If verification detects an error in the operands, it must also detect this error in the MLIR."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Plant:
     """An error that can be planted in an operation's operands or in its MLIR body.
 
     The functions `operands` and `body` plant it in correct operands and in the text of a correct body. `kind`
-    describes the error, and `name` also says where it is."""
+    describes the error. `name` describes the error and its place."""
 
     kind: str
     name: str

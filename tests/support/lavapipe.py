@@ -1,6 +1,6 @@
 """Fetch lavapipe, Mesa's Vulkan driver for the CPU, from Debian's packages, without root.
 
-The system does not change: apt uses its own state folder here, and the packages are only unpacked."""
+The system does not change: apt uses a separate state folder, and the packages are only unpacked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STEP_LIMIT_S = 120
 
 
 class Unavailable(Exception):
-    """Lavapipe cannot be fetched here. Tests are skipped with the exception's message as the reason."""
+    """Lavapipe cannot be fetched. Tests are skipped with the exception's message as the reason."""
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -14,9 +14,9 @@ from dispatchflow.operations._range import powers, spans
 
 
 def unscaled(operation: Operation, operands: Sequence[Any]) -> list[Any]:
-    """Divide each line, such as a row, of operands of the recipe `exact` by its power of two.
+    """Divide each line of operands of the recipe `exact` by the line's power of two.
 
-    Floats become float64, integers int64."""
+    A line is, for example, a row of a matrix. Floats become float64, integers int64."""
     found = []
     for operand, span, values in zip(operation.operands(), spans(operation), operands, strict=True):
         if not operand.type.element.is_float:

@@ -41,8 +41,9 @@ def without_group(result: Any, operation: Operation) -> Any:
 
 
 def shuffled(image: Any, axis: int, groups: int) -> Any:
-    """Return an image with reordered channels: first all channels i with i % `groups` = 0, then with 1, …
+    """Return an image with its channels sorted by i % `groups`, where i is the index of a channel.
 
+    For example, if `groups` is 2, the even channels come before the odd channels.
     A grouped convolution of this image is wrong, because the channels of a group must be successive."""
     order = np.arange(image.shape[axis]).reshape(-1, groups).T.ravel()
     return np.take(image, order, axis)
@@ -64,7 +65,9 @@ def seen_by(operation: Operation, operands: Any, more: int = 0) -> Any:
 
 
 def unfused(operation: Operation, operands: list[Any]) -> Any:
-    """Return the operation's result before its epilogue, the function that is applied to each sum."""
+    """Return the operation's result without its epilogue.
+
+    An epilogue is a function that is applied to each sum."""
     return other(operation, epilogue="none").reference(operands[:-1])
 
 

@@ -67,9 +67,9 @@ def operation_of(
 
 
 def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
-    """Yield tuples of option values: first all defaults, then tuples with one other value.
+    """Yield tuples of option values: first all defaults, then tuples that differ from these in one value.
 
-    Options with the values (1, 2) and ("no", "yes") give (1, "no"), (2, "no"), (1, "yes")."""
+    For example, options with the values (1, 2) and ("no", "yes") give (1, "no"), (2, "no"), (1, "yes")."""
     yield (defaults := tuple(option.default for option in cls.options.values()))
     for i, option in enumerate(cls.options.values()):
         for value in option.values[1:2] if isinstance(option.values, range) else option.values[1:]:

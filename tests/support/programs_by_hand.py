@@ -1,6 +1,6 @@
 """Build `Program` objects without a compiler, and profiles of their execution without a runtime.
 
-Both are built from lists of exports, the functions that a program launches."""
+Programs and profiles are built from lists of exports. An export is a function that a program launches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def program(*buffers: Sequence[str], at_load: Sequence[str] = ()) -> Program:
     """Return a program whose command buffers launch the given exports.
 
     Each of `buffers` lists the exports of one command buffer. Each launch is a site, numbered from 1 across all
-    buffers. Initializers launch the exports in `at_load`: they run first, but their sites have the last numbers."""
+    buffers. Initializers launch the exports in `at_load` before all other launches, but the sites of these exports have
+    the last numbers."""
     sites: list[Site] = []
     for buffer, (exports, early) in enumerate([*((each, False) for each in buffers), (at_load, True)]):
         for command, export in enumerate(exports):
@@ -35,7 +36,7 @@ class Recorder:
     def execute(self, number: int, exports: Iterable[str], *, commands: bool = True) -> None:
         """Record one submission of the command buffer `number`, which launches `exports` in this order.
 
-        If `commands` is false, the recorded launches do not say which of the buffer's commands they are."""
+        If `commands` is false, the recorded launches do not contain the number of their command in the buffer."""
         submission = len(self.operations) + 1
         submitted, start = self.now, self.now + 3
         self.now = start

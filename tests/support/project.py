@@ -74,8 +74,8 @@ class Project:
     def doit(self, *words: str, **variables: str) -> Outcome:
         """Run `doit WORDS` to its end, and check that it prints no traceback.
 
-        If possible, the process is forked from a helper process of the tests that has already imported `doit`, which is
-        faster. `variables` are added to the environment."""
+        If possible, the process is a fork of a helper process that has imported `doit`, because a fork is faster.
+        `variables` are added to the environment."""
         return finished(forked(words, self.root, environment(variables)) or self.start(*words, **variables))
 
     @property
@@ -95,8 +95,8 @@ class Project:
     def counts(self) -> dict[str, int]:
         """Return a dict from each stage to the number of its actions that the project has recorded.
 
-        The actions that measure the machine's peak rates (calibrations) are counted too. For the stage `profile`, the
-        number is that of the measurements that have ended."""
+        The actions that measure the machine's peak rates (calibrations) are counted too. For the stage `profile`, only
+        measurements that have ended are counted."""
         found = dict(self.query("select stage, count(*) from record group by stage"))
         measured = self.query("select count(*) from measurement where status <> 'open'")[0][0]
         return {stage: found.get(stage, 0) for stage in ("emit", "compile", "verify")} | {"profile": measured}
@@ -119,8 +119,8 @@ class Project:
     def files(self) -> dict[str, tuple[int, int]]:
         """Return {path: (size in bytes, modification time in ns)} for all files in the store and `build/`.
 
-        Paths are relative to the project. SQLite's files, locks, and the stored outputs of runs with nothing to do
-        are left out."""
+        Paths are relative to the project. The dict excludes SQLite's files, locks, and the stored outputs of runs with
+        nothing to do."""
         made = [*self.store.rglob("*"), *(self.root / "build").rglob("*")]
         kept = (path for path in made if not path.is_dir() and not path.name.startswith("records.sqlite"))
         return {
@@ -156,8 +156,8 @@ def recorded(project: Project) -> set[tuple[object, ...]]:
 def assert_whole(project: Project) -> None:
     """Assert that the store is consistent, which it must be even after any process was killed.
 
-    It is consistent if the database is intact, no object (a file in the store) is damaged, and every object that a
-    record names exists."""
+    It is consistent if the database is intact, no object (a file in the store) is damaged, and no object that a
+    record names is missing."""
     assert project.query("pragma integrity_check") == [("ok",)]
     assert project.damaged() == []
     named = project.query("select distinct digest from output join record using (key)")

@@ -42,8 +42,8 @@ def folder(root: Path, name: str, module: str | None, flags: str | None, **array
 def make(root: Path) -> Path:
     """Make a folder in `root` for each of eight tests, and return `root`.
 
-    Three tests have no error. Each of the others has one: a wrong result, a module that does not compile, a wrong flag,
-    no flag file, or no module."""
+    Three tests have no error. Each of the other five has one error: a wrong result, a module that does not compile,
+    a wrong flag, no flag file, or no module."""
     two = {"input_0": X, "output_0": X * 2}
     folder(root, "right", ADD.format(name="right"), FLAGS, **two)
     folder(root, "wrong", ADD.format(name="wrong"), FLAGS, input_0=X, output_0=X * 3)

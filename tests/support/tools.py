@@ -102,8 +102,8 @@ def _package(name: str) -> Path:
 def toolchain(folder: Path, **scripts: str) -> str:
     """Make a toolchain in `folder`: links to the installed tools, and shell scripts instead of some tools.
 
-    Returns the PYTHONPATH that selects this toolchain. `iree_run_module="…"` replaces `iree-run-module` by this
-    script. In a script, `$real` is the path of the real tool."""
+    Returns the PYTHONPATH that selects this toolchain. For example, `iree_run_module="…"` replaces the
+    tool `iree-run-module` by the given script. In a script, `$real` is the path of the real tool."""
     for real, within in ((compiler_folder(), "iree/compiler/_mlir_libs"), (runtime_folder(), "iree/_runtime_libs")):
         linked = folder / within
         linked.mkdir(parents=True)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import zstandard
 
 Zone = tuple[int, int, int, int, Sequence["Zone"]]
-"""A zone, a named part of a program with its times: (location, extra, begin, end, inner zones).
+"""A zone: (location, extra, begin, end, inner zones).
 
-`location` is the number of a source location. `extra` is the index of additional data, such as another name; 0 means
-that there are no such data. `begin` and `end` are in ns."""
+A zone is a named part of a program with its times. `location` is the number of a source location. `extra` is the index
+of additional data, such as another name; 0 means that there are no such data. `begin` and `end` are in ns."""
 
 BLOCK = 64 << 10
 
@@ -55,8 +55,8 @@ def timeline(zones: Sequence[Zone]) -> bytes:
 def content(threads: Sequence[Sequence[Zone]], version: tuple[int, int, int] = (0, 11, 2)) -> bytes:
     """Return the uncompressed content of a trace file that has the given zones for each thread.
 
-    The file has three source locations for the zones: the static ones `outer` and `inner`, and a dynamic one, `made`.
-    """
+    The file has three source locations for the zones: the static locations `outer` and `inner`, and the dynamic
+    location `made`."""
     strings = ["outer", "inner", "net.mlir", "made", "own name"]
     count = sum(_count(zone) for zones in threads for zone in zones)
     parts = [

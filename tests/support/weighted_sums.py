@@ -27,8 +27,8 @@ def positions(n: int) -> list[int]:
 def weights(n: int) -> Iterator[tuple[str, Any]]:
     """Yield (description, weights) for sums of `n` terms in which exactly one weight is wrong.
 
-    A weight is the factor of a term; the right one is 1. At each of `positions(n)`, every wrong weight in
-    `WEIGHTS` is used, or only one of them if `n` is 4096 or more."""
+    A weight is the factor of a term; the right factor is 1. At each of `positions(n)`, every wrong weight in
+    `WEIGHTS` is used. If `n` is 4096 or more, only one wrong weight is used at each position."""
     for i, position in enumerate(positions(n)):
         for word, factor in WEIGHTS.items() if n < 4096 else [[*WEIGHTS.items()][i % 3]]:
             weight = np.ones(n)
@@ -37,7 +37,7 @@ def weights(n: int) -> Iterator[tuple[str, Any]]:
 
 
 class Judge:
-    """Judges results of an operation for the inputs that one recipe (a way to make inputs) makes."""
+    """Judges results of an operation for the inputs of one recipe. A recipe is a way to make inputs."""
 
     def __init__(self, operation: Operation, recipe: str = "counted") -> None:
         self.operation, self.operands = operation, widened(made(operation, recipe))

@@ -1,7 +1,7 @@
-"""Controls, which are cases measured with two runtimes, compare the installed runtime with a new one.
+"""Controls compare the installed runtime with a new runtime.
 
-New runtimes that are equally fast, slower, broken or wrong are imitated by shell scripts in place of one or two
-tools."""
+A control is a case that is measured with both runtimes. Shell scripts in place of one or two tools imitate new runtimes
+that are equally fast, slower, broken or wrong."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ BROKEN = '[ "$1" = --help ] && exec "$real" --help; echo no such device >&2; exi
 def environment(folder: Path, script: str) -> str:
     """Make a toolchain with the shell script `script` as its benchmark tool; return `iree=FOLDER`.
 
-    Its runtime has another digest than the installed one, because a runtime's digest covers the benchmark tool."""
+    The toolchain's runtime and the installed runtime have different digests, because a runtime's digest covers the
+    benchmark tool."""
     toolchain(folder, iree_benchmark_module=script)
     return f"iree={folder}"
 
@@ -54,10 +55,10 @@ def test_an_equally_fast_runtime_is_judged_unchanged_and_nothing_is_measured_aga
 
 
 def _judged_as_fast(copied: Project, tools: Path) -> bool:
-    """Let two runs compare the installed runtime with one that is equally fast.
+    """Let two runs compare the installed runtime with an equally fast runtime.
 
-    Returns False if they judge wrongly that the speed has changed (`moved`). After any other judgement, the function
-    asserts that no case is measured again, and returns True."""
+    Returns False if the runs judge wrongly that the speed has changed (`moved`). After any other judgement, the
+    function asserts that no case is measured again, and returns True."""
     words = ("protocol=fast", f"profile:{NAME}", environment(tools, SAME))
     rows = copied.rows()
     planned = copied.doit("plan", *words)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.iree
 
 RENAMED = "another name of the machine"
 _STUDIED_ONLY = {*SURROUNDINGS, "another shape", "another order in the source", "locations in a file", "the same again"}
-"""The variants that are not tested here, because they are compiled only for docs/digest-study.md."""
+"""The variants that are not tested, because they are compiled only for docs/digest-study.md."""
 
 TRIED = [name for name in VARIANTS if name not in _STUDIED_ONLY]
 

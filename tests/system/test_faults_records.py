@@ -1,4 +1,4 @@
-"""A damaged or locked database of records, or one of another version, is reported to the user.
+"""A database of records that is damaged, locked or of another version is reported to the user.
 
 If the clock jumps, nothing is lost."""
 

@@ -28,7 +28,7 @@ EATS = ASKED + f"exec {sys.executable} -I -S -c 'x = [bytearray(1 << 20) for _ i
 
 @pytest.fixture
 def project(copied: Project) -> Project:
-    """Return a project with four finished cases, and one more case, `NEW`, that has not run."""
+    """Return a project with four finished cases and the case `NEW`, which has not run."""
     copied.add(sweep(m=20))
     return copied
 

@@ -26,8 +26,8 @@ def on(cpu: str) -> str:
 def compiling_on(cpu: str) -> str:
     """Return a script that runs the compiler on an emulated `cpu` if the target CPU is `host`.
 
-    For other target CPUs, the compiler makes the same code on every machine. It then runs without emulation, because
-    emulation takes 25 times as long."""
+    For other target CPUs, the script runs the compiler without emulation: the compiler makes the same code on every
+    machine, and emulation takes 25 times as long."""
     return f'case "$*" in *host*) {on(cpu)};; esac\nexec "$real" "$@"'
 
 

@@ -25,9 +25,9 @@ CALIBRATION = "measuring this machine's highest compute and memory rates "
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make measurements short and without pauses; none is then disturbed by waits for a CPU.
+    """Make measurements short and without pauses. Waits for a CPU then disturb no measurement.
 
-    A session (the measurements of one run) with many such waits is left out of the machine's history."""
+    A session (the measurements of one run) with many waits for a CPU is left out of the machine's history."""
     monkeypatch.setenv("DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS", "1")
 
 

@@ -1,4 +1,4 @@
-"""Results whose sizes are known only after a call, and results that are bare numbers, are compared."""
+"""Results are compared even if they are bare numbers, or if their sizes are known only after a call."""
 
 import re
 

@@ -150,7 +150,7 @@ func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {{
   return %c : tensor<64x64xf32>
 }}
 """
-"""A module with one matrix product in an initializer, which runs at load, and one in `@main`."""
+"""A module with two matrix products: one in `@main`, and one in an initializer, which runs at load."""
 
 
 def test_times_are_added_up_by_operation(loops: Project) -> None:

@@ -1,6 +1,6 @@
-"""`doit trace` lists the zones of a run, which are the named parts of a program with their times.
+"""`doit trace` lists the zones of a run.
 
-The tests use the runtime that IREE instruments for Tracy."""
+A zone is a named part of a program with its times. The tests use the runtime that IREE instruments for Tracy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """In small simulations, intervals contain the medians of later sessions as often as they should.
 
-A session is the measurements of one run. `python -m benchmarks.coverage` and `python -m benchmarks.sessions` print the
-complete tables."""
+A session consists of the measurements of one run. `python -m benchmarks.coverage` and `python -m benchmarks.sessions`
+print the complete tables."""
 
 from itertools import pairwise
 from random import Random

@@ -38,7 +38,7 @@ HELD, MOVED = judgement(), judgement(control(), control(1.5, "b"), control())
 def measured(case_of, records, resolver_of):
     """Return a function that records a case as compiled and verified, and returns the case.
 
-    The function's positional arguments are runtime digests. For each, it records a measurement with that runtime."""
+    The function's positional arguments are runtime digests. The function records a measurement with each runtime."""
 
     def make(*runtimes_, m=4, ns=100.0, status="measured", **words):
         case, resolver = case_of(threads=1, m=m, **words), resolver_of()

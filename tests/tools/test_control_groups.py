@@ -19,8 +19,8 @@ V1 = """\
 def tree(root: Path, mounts: str, groups: str, **files: str) -> Path:
     """Write a fake file system below `root`, and return `root`.
 
-    `mounts` and `groups` are the texts of `mountinfo` and `cgroup` in /proc/self. `files` has the text of each other
-    file; the keyword is its path below /sys/fs/cgroup."""
+    `mounts` and `groups` are the texts of `mountinfo` and `cgroup` in /proc/self. The keywords of `files` are paths
+    below /sys/fs/cgroup, and the values are the texts of these files."""
     named = {"proc/self/mountinfo": mounts, "proc/self/cgroup": groups}
     for path, text in {**named, **{f"sys/fs/cgroup/{name}": text for name, text in files.items()}}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)

@@ -180,7 +180,7 @@ COMPILED = {
 }
 """The tested cases with tensor-core tiles that this release of IREE compiles.
 
-All others are known failures. The names are shortened: they are without types and instruction."""
+The other tested cases are known failures. The names in this set leave out the types and the instruction."""
 
 
 @pytest.mark.iree

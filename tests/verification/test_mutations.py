@@ -1,4 +1,4 @@
-"""The smallest errors that docs/verification.md claims to find are found when they are planted."""
+"""Verification detects planted errors of at least the sizes that docs/verification.md states."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def one_case(app: Invocation, workspace: Workspace, words: Sequence[str], comman
     A word is `CASE` or `STAGE:CASE`. Without words, all cases are selected.
 
     Raises:
-        SpecError: no case is selected, or more than one, or the case is skipped.
+        SpecError: no case or more than one case is selected, or the case is skipped.
     """
     stages = [word if cases_named(word) else f"compile:{word}" for word in words]
     selection = app.select(workspace, stages or ["compile"], ())

@@ -1,4 +1,4 @@
-"""`doit devices` lists the targets and the device that runs each."""
+"""`doit devices` lists each target with its device, or why it has none."""
 
 from __future__ import annotations
 

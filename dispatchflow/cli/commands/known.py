@@ -1,7 +1,7 @@
 """`doit known` lists the known (expected) failures, and counts the outcomes of their cases.
 
-A case fails as known, fails otherwise, passes or was not tried. With `write=FILE`, the command writes entries for
-new failures instead."""
+A case fails as expected, fails in another way, passes, or was not tried. With `write=FILE`, the command writes entries
+for new failures instead."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class KnownCommand(QueryCommand):
 def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
     """Write the failures of the selected cases to the file `path` as known failures; return a message.
 
-    Failures of libraries such as numpy, and those that another file lists, are left out.
+    The command leaves out failures of libraries such as numpy, and failures that another file lists.
 
     Raises:
         SpecError: the file cannot be written, or has content that this command did not write.
@@ -81,9 +81,9 @@ def _file_of(entry: KnownFailure, root: Path) -> Path:
 
 
 def _known_failures(workspace: Workspace, selection: Selection, every: bool) -> Iterator[str]:
-    """Yield the known failures of this IREE release as lines of text, with how many cases each covers.
+    """Yield lines of text: this IREE release's known failures, and how many cases each failure covers.
 
-    With `every`, known failures that cover no selected case are listed too."""
+    If `every` is true, known failures that cover no selected case are listed too."""
     entries, last = workspace.known.entries, selection.last_stage()
     counts = {id(entry): Counter[str]() for entry in entries}
     for chain in workspace.chains(list(last)):

@@ -87,10 +87,10 @@ def _known(asked: CasePhases) -> dict[Phase, int]:
 
 
 def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the difference between a case's module after one compiler phase and after another.
+    """Yield the difference between a case's module after one phase and its module after another phase.
 
-    The variables `from=` and `to=` name the phases. Without `to=`, the second one is the next phase; without
-    `from=`, the first one is the previous phase."""
+    The variables `from=` and `to=` name the phases. If `to=` is missing, the phase after `from=` is used. If `from=`
+    is missing, the phase before `to=` is used."""
     known = list(_known(asked))
     begin = phases.named(values["from"], known, "from") if "from" in values else None
     end = phases.named(values["to"], known, "to") if "to" in values else None
@@ -111,7 +111,7 @@ def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _across(asked: CasePhases, other: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield text: the compiler phases after which the modules of two cases differ, and how."""
+    """Yield text that shows after which compiler phases the modules of two cases differ, and how."""
     known = list(_known(asked))
     _known(other)
     names = [each.case.name for each in (asked, other)]

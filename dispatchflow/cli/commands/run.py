@@ -143,7 +143,7 @@ def _is_ours(task: Task) -> bool:
 
 
 def _publish_before_own_task(stages: StageTasks, last: Mapping[Case, str]) -> None:
-    """Write the rows of results to Parquet before a task of the user, which may read them."""
+    """Write the rows of results to Parquet, where the user's next task may read them."""
     stages.check_runtime_drift(last)
     stages.publish(last, stages.workspace.chains(list(last)))
 

@@ -46,7 +46,7 @@ class ShowCommand(QueryCommand):
 def _destination(written: str) -> Path:
     """Return the path that the variable `out=` names: a file that ends in `.npy`, or a folder.
 
-    A folder that does not exist yet must end in a slash or have no file extension.
+    The path of a new folder must end in a slash or have no file extension.
 
     Raises:
         SpecError: the path is something else, such as `y.txt`."""
