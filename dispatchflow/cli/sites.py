@@ -1,4 +1,4 @@
-"""Print the sites of the selected cases: the text that a run with the stage `sites` prints at its end.
+"""Format the text about sites that a run with the stage `sites` prints at its end.
 
 A site is a place of a program that launches a dispatch."""
 

@@ -36,7 +36,7 @@ LIMIT_BYTES = 2**30
 class _Failed(Exception):
     """Raised if the operands and results of sites cannot be captured, or if a tool fails.
 
-    `result` is the failed result of the capture. Its four parts are those of `call.Result`."""
+    `result` is the result of the capture: a `call.Result` that describes the failure."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(result[1])

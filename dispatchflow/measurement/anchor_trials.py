@@ -156,9 +156,9 @@ class Anchors:
     def _modules_and_history(
         self, name: str, kernels: Sequence[Kernel], target: Target
     ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
-        """Return (digest of each anchor's module, records of the anchors' times that all projects share).
+        """Return the digest of each anchor's module, and the history of the anchors' times.
 
-        The records are None if this project keeps separate times."""
+        All projects share this history. It is None if this project keeps separate times."""
         records, facts = self._store.records, self._facts
         text, machines = records.remembered(name), History.of(facts.remembered(name))
         own = History.of(text)

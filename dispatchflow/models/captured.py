@@ -179,10 +179,11 @@ def with_fills(
 ) -> tuple[Capture, dict[str, bytes]]:
     """Find the undefined elements of captured tensors: those that differ between two calls.
 
-    `one` and `contents` are the results of `capture` for the first call. `other` has the contents of the second call,
-    in which memory that the program never wrote was filled with another number. Tensors with undefined elements are
-    marked in the `Capture` that is returned. The dict that is returned has the bytes of each mask under the mask's name
-    (`Tensor.undefined_name`). Tensors whose sizes differ between the calls are moved to `missing`."""
+    `one` and `contents` are the results of `capture` for the first call. `other` has the contents of the second call.
+    Memory that the program never wrote is filled with zeros in the first call, and with ones in the second.
+    Tensors with undefined elements are marked in the `Capture` that is returned. The dict that is returned has the
+    bytes of each mask under the mask's name (`Tensor.undefined_name`). Tensors whose sizes differ between the calls are
+    moved to `missing`."""
     tensors: list[Tensor] = []
     missing = list(one.missing)
     masks: dict[str, bytes] = {}

@@ -198,7 +198,7 @@ def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
-    """Estimate the least number of terms in which an element of `operands` occurs.
+    """Estimate how often an element of `operands` is used, at the least, in the products of `operation`.
 
     For matrices [m, k] and [k, n], the result is min(m, n)."""
     products = operation.result().size * operation.terms

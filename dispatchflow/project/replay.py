@@ -129,7 +129,7 @@ class Replay:
     The answer is the exit code and the text of an earlier run with nothing to do."""
 
     def __init__(self, dodo: Path, words: Sequence[str], variables: Mapping[str, str], own: Sequence[str] = ()) -> None:
-        """Read the state of the inputs on which all kept outputs depend, such as the code of dispatchflow.
+        """Read the state of the inputs on which every answer depends, such as the code of dispatchflow.
 
         `own` has the names of the user's task functions, which may change what a word such as `compile` means."""
         root = dodo.parent

@@ -46,8 +46,9 @@ class Sensitivity:
 
     @property
     def _weight(self) -> float:
-        """The weight of this estimate as the prior in a Bayesian linear regression."""
-        # In `learned`, the prior's mean has this weight. The slope fitted to the runs has the weight sum(dx**2).
+        """The weight of the mean if this estimate is the prior for `learned`.
+
+        The slope that is fitted to the runs has the weight sum(dx**2)."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:

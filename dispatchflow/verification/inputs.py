@@ -228,9 +228,9 @@ def _multiplied(operand: Operand) -> bool:
 
 
 def _turn(size: int, digits: int) -> Array:
-    """Return, for each of `size` products, the factor (0 or 1) that has `digits` binary digits.
+    """Choose for each of `size` products which of its two factors has `digits` binary digits.
 
-    The value 2 means that each factor has half of the digits."""
+    The result has 0 for the first factor, 1 for the second, and 2 if each factor has half of the digits."""
     # Only types with many digits have `_BOTH`: their products may be computed from products of parts of the factors.
     #
     # Each index has a rank, and `_mask` selects indices with successive ranks. The answers are the Thue-Morse sequence
@@ -278,7 +278,7 @@ def _mask(shape: tuple[int, ...], axes: tuple[int, ...], share: int, part: int =
 def _stride(terms: int) -> int:
     """Return a number near 0.618 · `terms` that has no common factor with `terms`.
 
-    The multiples of the result modulo `terms` are all indices below `terms`, in a scattered order."""
+    With the result s, the numbers `i * s % terms` are all indices below `terms`, in a scattered order."""
     return next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)
 
 

@@ -35,9 +35,9 @@ class TraceCommand(QueryCommand):
     name = "trace"
     page = "docs/sites-alone.md"
     doc_purpose = (
-        "time the zones (named parts) of a case, or of any program that uses IREE, with Tracy; "
-        "usage: doit trace CASE [out=net.tracy, or out=net.json for a timeline of one call] | "
-        "doit trace [out=net.tracy] -- python x.py | doit trace net.tracy"
+        "measure with Tracy how long the zones (named parts) of a case or a program take, or show a trace file; "
+        "out=net.json writes a timeline of one call instead; "
+        "usage: doit trace CASE [out=FILE] | doit trace [out=net.tracy] -- python x.py | doit trace net.tracy"
     )
     groups = ("cases", "run", "top", "format", "out")
 
