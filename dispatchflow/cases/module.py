@@ -13,7 +13,7 @@ from dispatchflow.iree.flags import Flags, of_meaning
 from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest
 from dispatchflow.mlir.attributes import unescaped
-from dispatchflow.mlir.functions import BUFFER_VIEW as BUFFER_VIEW  # part of this module's interface
+from dispatchflow.mlir.functions import BUFFER_VIEW
 from dispatchflow.mlir.types import ElementType
 from dispatchflow.workload import Kind, Workload
 

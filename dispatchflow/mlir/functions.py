@@ -101,8 +101,6 @@ def foreign_format(content: bytes) -> str | None:
 
 
 _STORE = re.compile(rf"\b(?:util\.global\.store|ml_program\.global_store(?:_graph)?)\b[^@\n]*@({_SYMBOL})")
-
-
 # A write through a pointer names no global; every global whose address the module takes may be written.
 _INDIRECT = "util.global.store.indirect"
 _ADDRESS = re.compile(rf"\butil\.global\.address\s+(?:immutable\s+)?@({_SYMBOL})")

@@ -42,7 +42,7 @@ class DefUse:
         made: list[Point] = [self.owner[use] for use in node.uses]
         for holder, i in node.arguments:
             around = self.nodes[holder]
-            made.append(self.owner[holder] if around.symbol is None else f"argument {_called(around)} {i}")
+            made.append(self.owner[holder] if around.symbol is None else f"argument {called(around.symbol)} {i}")
         if not made and node.results:
             made = ["constant"]
         for point in made:
@@ -50,7 +50,9 @@ class DefUse:
                 self._connect(point, own)
         if node.parent is not None and not node.results and own == number:
             parent = self.nodes[node.parent]  # a terminator's operands are its parent's results
-            self._connect(number, f"result {_called(parent)}" if parent.symbol is not None else self.owner[node.parent])
+            self._connect(
+                number, f"result {called(parent.symbol)}" if parent.symbol is not None else self.owner[node.parent]
+            )
 
     def _connect(self, made: Point, used: Point) -> None:
         self.before.setdefault(used, {})[made] = None
@@ -97,6 +99,6 @@ class DefUse:
         return {point for point in self._reached(self.after, given, lambda node: True) if isinstance(point, int)}
 
 
-def _called(function: Node) -> str:
+def called(function: str) -> str:
     """Return the function's name without the suffix `$async`."""
-    return (function.symbol or "").removesuffix(ASYNC)
+    return function.removesuffix(ASYNC)

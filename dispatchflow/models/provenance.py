@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from dispatchflow.mlir.functions import ASYNC
 from dispatchflow.models import kinds, work
-from dispatchflow.models.def_use import DefUse, Point
+from dispatchflow.models.def_use import DefUse, Point, called
 from dispatchflow.models.site import Evidence, Origin, Program, Site, SourceOperation
 from dispatchflow.models.tagged import Dispatch, Dispatches, Launch, Launches, Source
 
@@ -45,14 +44,9 @@ def program(source: Source, formed: Dispatches, host: Launches) -> Program:
 def _calls(host: Launches) -> dict[str, tuple[str, ...]]:
     found: dict[str, dict[str, None]] = {}
     for caller, callees in host.calls.items():
-        name = _called(caller)
-        found.setdefault(name, {}).update((_called(each), None) for each in callees if _called(each) != name)
+        name = called(caller)
+        found.setdefault(name, {}).update((called(each), None) for each in callees if called(each) != name)
     return {name: tuple(callees) for name, callees in found.items() if callees}
-
-
-def _called(function: str) -> str:
-    """Return the function's name without the suffix `$async`."""
-    return function.removesuffix(ASYNC)
 
 
 def _sorted(evidence: Evidence, operations: set[int]) -> tuple[Origin, ...]:
@@ -62,7 +56,7 @@ def _sorted(evidence: Evidence, operations: set[int]) -> tuple[Origin, ...]:
 def _site(number: int, launch: Launch, dispatch: Dispatch | None, origins: tuple[Origin, ...]) -> Site:
     return Site(
         number,
-        _called(launch.function),
+        called(launch.function),
         launch.at_load,
         launch.executable,
         launch.export,

@@ -20,6 +20,7 @@ from dispatchflow.cases.module import ELEMENT_TYPES, File, Input, Module
 from dispatchflow.cases.ranges import bounds
 from dispatchflow.errors import ToolError
 from dispatchflow.keys import digest_of
+from dispatchflow.mlir.functions import BUFFER_VIEW
 from dispatchflow.mlir.types import ElementType
 from dispatchflow.verification import inputs, ranges
 
@@ -51,13 +52,12 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
             return _scalar(_number_in(item.file, declared, f"input {index}"))
         if item.value is None or _is_recipe(item.value) or len(literals.words(str(item.value))) != 1:
             raise ToolError(f'input {index} is the number {declared}: give it, inputs = [… "5" …]')
-        (number,) = _numbers(str(item.value), declared, f"input {index}")
-        return _scalar(number)
+        return _scalar(*_numbers(str(item.value), declared, f"input {index}"))
     if declared == f"tensor<{item.type}>":
         item = replace(item, type=declared)  # `i32=6`, as in the runtime's tools
     if item.file is not None and item.type is None:
         return _npy(item.file, declared, index)
-    if declared == module.BUFFER_VIEW and item.type is None:
+    if declared == BUFFER_VIEW and item.type is None:
         raise ToolError(f'input {index} is a {declared}, which has any type: give one, inputs = ["4x8xf32", …]')
     spelling = item.type or declared
     if (problem := module.problem_with(spelling, declared)) is not None:

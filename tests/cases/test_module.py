@@ -289,8 +289,8 @@ def test_sizes_and_known_element_types_of_results_are_compared():
     for got, expected in [("4xf32", "4xf32"), ("4xf32", ""), ("?xf32", "4xf32"), ("f32", "f32"), ("2xcf64", "2xi8")]:
         assert module.unlike(got, expected) is None
     assert module.with_sizes_of("4x8xcf64", "?x8xcomplex<f32>") == "4x8xcomplex<f32>"
-    assert module.with_sizes_of("4xf32", module.BUFFER_VIEW) == module.with_sizes_of("4xf32", "?xf64") == "4xf32"
-    assert module.is_sized("tensor<f32>") and module.is_sized("f32") and not module.is_sized(module.BUFFER_VIEW)
+    assert module.with_sizes_of("4xf32", functions.BUFFER_VIEW) == module.with_sizes_of("4xf32", "?xf64") == "4xf32"
+    assert module.is_sized("tensor<f32>") and module.is_sized("f32") and not module.is_sized(functions.BUFFER_VIEW)
 
 
 def test_blobs_of_a_printed_module_are_not_searched_for_functions() -> None:

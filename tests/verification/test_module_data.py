@@ -10,6 +10,7 @@ from dispatchflow.cases.module import File, Input, Module
 from dispatchflow.engine import verify_module
 from dispatchflow.errors import ToolError
 from dispatchflow.keys import digest_of
+from dispatchflow.mlir.functions import BUFFER_VIEW
 from dispatchflow.verification import module_data
 from dispatchflow.verification.inputs import dtype_of
 
@@ -104,8 +105,8 @@ def test_arrays_come_from_files_in_the_order_of_rows(tmp_path):
     np.save(tmp_path / "a.npy", array)
     file = File(str(tmp_path / "a.npy"), digest_of((tmp_path / "a.npy").read_bytes()))
     assert made([Input(None, None, file)], ["2x3xf32"]) == [("2x3xf32", np.arange(6, dtype="float32").tobytes())]
-    assert made([Input(None, None, file)], [module.BUFFER_VIEW]) == made([Input(None, None, file)], ["2x3xf32"])
-    assert made([Input("4xf16", "0.5")], [module.BUFFER_VIEW]) == made([Input("4xf16", "0.5")], ["4xf16"])
+    assert made([Input(None, None, file)], [BUFFER_VIEW]) == made([Input(None, None, file)], ["2x3xf32"])
+    assert made([Input("4xf16", "0.5")], [BUFFER_VIEW]) == made([Input("4xf16", "0.5")], ["4xf16"])
     with pytest.raises(ToolError, match="is 2x3xf32, the function takes 3x2xf32"):
         made([Input(None, None, file)], ["3x2xf32"])
     np.save(tmp_path / "one.npy", np.float32(5))
