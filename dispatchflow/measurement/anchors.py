@@ -13,7 +13,7 @@ from typing import Any
 from dispatchflow.measurement.calibration import READ, Kernel
 from dispatchflow.timing.protocols import Protocol
 from dispatchflow.timing.sensitivity import PRIOR, Sensitivity
-from dispatchflow.timing.statistics import CONFIDENCE, Z, median, student_quantile, summary
+from dispatchflow.timing.statistics import CONFIDENCE, Z_ONE_SIDED, Z, median, student_quantile, summary
 
 KINDS = ("f32", "cache" + READ)
 """The kinds of the two anchors: a kernel that computes, and a kernel that reads from a cache.
@@ -42,9 +42,7 @@ def chosen(kernels: Iterable[Kernel]) -> list[Kernel]:
 
 @dataclass(frozen=True)
 class History:
-    """The recorded times of the anchors.
-
-    Anchors are kernels that never change. Therefore their times show the machine's speed."""
+    """The recorded times of the anchors."""
 
     objects: Mapping[str, str] = field(default_factory=dict)
     """A dict from each anchor kernel's name to the digest of its compiled module.
@@ -99,7 +97,9 @@ class History:
 
     @property
     def _differences(self) -> list[float]:
-        """The log of the ratio of the two anchors' times in each run, relative to the first run."""
+        """The values log(q / q0), one for each run that measured both anchors.
+
+        q is the ratio of the two anchors' times in that run. q0 is this ratio in the first run."""
         logs = [self._logs(found) for found in self.sessions.values()]
         return [found[0] - found[1] for found in logs if len(found) == len(KINDS)]
 
@@ -226,10 +226,13 @@ class Moment:
 
         `within` is the half-width of the interval for this run's median. Both intervals are for the logarithm of the
         median."""
-        apart = self.session_sd**2 + max(self.session_sd, abs(self.unusual)) ** 2
-        felt = (self.sensitivity**2 + self.sensitivity_sd**2) * apart
-        freedom = PRIOR_SESSIONS + max(0, self.sessions - 1)
-        return self._apart(within, self._own, (felt, freedom))
+        sessions = max(1, self.sessions)
+        apart = self.session_sd**2 * (1 + 1 / sessions)
+        shared = self.sensitivity**2 * apart + self.sensitivity_sd**2 * (apart + self.unusual**2)
+        away = self.case_unusual + self.sensitivity * self.unusual
+        own = self.case_sd**2 * (1 + 1 / self._runs)
+        # The earlier runs may allow a narrower interval than that of this run's median, which would be hard to explain.
+        return max(within, self._reach(away, within, own, (shared, PRIOR_SESSIONS + sessions - 1)))
 
     def later_anchored(self, within: float) -> float | None:
         """Return the half-width of the 95 % interval for log(m) in another run.
@@ -244,34 +247,39 @@ class Moment:
         # `session_sd`.
         if self.factor is None or self.factor_sd is None:
             return None
-        apart = self.sensitivity_sd**2 * (log(self.factor) ** 2 + self.session_sd**2)
-        # `case_sd` already contains the usual error of the anchors.
-        own = max(self._own, abs(self.sensitivity) * self.factor_sd)
-        found = self._apart(within, own, (apart, self.freedom))
+        shared = self.sensitivity_sd**2 * (log(self.factor) ** 2 + self.session_sd**2)
+        # `case_sd` contains the usual error of the anchors. A larger error in this run makes the case's level, which
+        # is a mean over its runs, less certain.
+        level = max(self.case_sd, abs(self.sensitivity) * self.factor_sd) ** 2 / self._runs
+        found = self._reach(self.case_unusual, within, self.case_sd**2 + level, (shared, self.freedom))
         return found if found < self.later(within) else None
 
     @property
-    def _own(self) -> float:
-        """The assumed error of log(case's time), if the case's time is predicted from the anchors' times."""
-        return max(self.case_sd, abs(self.case_unusual))
+    def _runs(self) -> float:
+        """The number of runs from which `case_sd` is estimated, including this one."""
+        return max(1.0, self.freedom - PRIOR.freedom + 1)
 
-    def _apart(self, within: float, own_sd: float, shared: tuple[float, float]) -> float:
-        """Return the half-width of the 95 % interval for log(median in this run / median in another run).
+    def _reach(self, away: float, within: float, own: float, shared: tuple[float, float]) -> float:
+        """Return the half-width of the 95 % interval for log(median in another run / median in this run).
 
-        The degrees of freedom follow the formula of Welch and Satterthwaite.
+        The other median is expected at distance `away` from this run's median. Its variance is the sum of `own` and
+        `shared`. The degrees of freedom follow the formula of Welch and Satterthwaite.
 
         Args:
+            away: this run's log(median), minus its expected value in another run.
             within: the 95 % half-width for log(median in this run).
-            own_sd: the standard deviation of the case's own part of log(median) in this run.
+            own: the variance of the part that only this case has. `freedom` has its degrees of freedom.
             shared: the variance of the part that all cases of a run share, and its degrees of freedom."""
-        parts = [shared, (own_sd**2, self.freedom), (self.case_sd**2, self.freedom)]
+        parts = [shared, (own, self.freedom)]
         variance = sum(part for part, _ in parts)
         freedom = int(variance**2 / sum(part**2 / freedom for part, freedom in parts))
         # `case_sd` comes from medians of earlier runs, which contain the noise within a run, and from the prior, which
-        # does not. The prior's share of the noise is added, or more if this run is noisier than `case_sd` explains.
-        share = PRIOR.freedom / self.freedom
-        noise = sum(max(share * within**2, within**2 - (Z * sd) ** 2) for sd in (own_sd, self.case_sd))
-        return sqrt(student_quantile(CONFIDENCE, freedom) ** 2 * variance + noise)
+        # does not. Only the prior's share of the noise is added.
+        noise = (within / Z) ** 2 * PRIOR.freedom / self.freedom * (1 + 1 / self._runs)
+        # If `away` is large, the other median is on one side of the interval's middle. Only one end can then miss it.
+        centred = sqrt(student_quantile(CONFIDENCE, freedom) ** 2 * variance + Z**2 * noise)
+        one_sided = sqrt(student_quantile(2 * CONFIDENCE - 1, freedom) ** 2 * variance + Z_ONE_SIDED**2 * noise)
+        return max(centred, abs(away) + one_sided)
 
     def json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}

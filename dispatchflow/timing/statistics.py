@@ -1,4 +1,4 @@
-"""Compute the median of measured times, and the interval of the median.
+"""Compute the median of measured times, and the median's confidence interval.
 
 Each time is the mean time of a call in one block (a benchmark process)."""
 
@@ -15,6 +15,8 @@ from dispatchflow.timing.protocols import Protocol
 CONFIDENCE = 0.95
 Z = 1.96
 """The half-width of a normal distribution's 95 % interval, in standard deviations."""
+Z_ONE_SIDED = 1.645
+"""The 95 % quantile of a normal distribution, in standard deviations."""
 
 NOISY = 0.05
 """A case is noisy if the half-width of its median's interval is above this fraction of the median.
@@ -31,7 +33,7 @@ _MOST_CORRELATED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Statistics of a case's mean call times, in ns. Each benchmark process gives one mean."""
+    """Statistics of a case's mean call times, in ns."""
 
     median_ns: float
     min_ns: float
@@ -55,7 +57,7 @@ class Summary:
 
 
 def summary(blocks_ns: Sequence[float]) -> Summary:
-    """Compute the median of measured times, the interval of the median, and the smallest time.
+    """Compute the median of measured times, the median's 95 % interval, and the smallest time.
 
     `blocks_ns` has the mean call time of each benchmark process, in the order of measurement. If successive times are
     correlated, the interval is wider.
