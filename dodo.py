@@ -1,4 +1,4 @@
-"""The tasks of this repository: `check` and `test` in addition to the commands of dispatchflow."""
+"""Define tasks for developers, such as `check` and `test`, in addition to dispatchflow's commands."""
 
 import os
 import sys

@@ -56,7 +56,7 @@ def _tens(text: str) -> int:
 
 
 def table(lines: Sequence[CommandLine]) -> str:
-    """Return the measured lines as a table in Markdown, in the form of docs/performance.md."""
+    """Return a Markdown table, like the one in docs/performance.md."""
     rows = [("what", "ours", "against", "ratio", "bar"), ("---",) * 5]
     rows += [
         (line.what, line.ours, line.against, "" if line.ratio is None else f"{line.ratio:.2f}", _bar(line))

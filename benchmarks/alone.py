@@ -6,8 +6,9 @@ r"""Compare the time of each dispatch alone with its time in a program.
         --input 1x3x224x224xf32=@build/CASE/given_0.bin
 
 Each dispatch runs alone in a module of its own, with hot and with cold operands. All modules run on one thread, in
-several rounds. The program runs before every few modules. In each run, the 5th percentile of a dispatch's executions is
-taken. The smallest of these values is the time of the dispatch, because other work on the machine hardly changes it."""
+several rounds. Each round runs the modules in groups of six, and the program before each group. In each run, the 5th
+percentile of a dispatch's executions is taken. The smallest of these values is the time of the dispatch, because other
+work on the machine hardly changes it."""
 
 from __future__ import annotations
 
@@ -77,9 +78,10 @@ def operand(text: str, folder: Path) -> Any:
 
 
 def measured(program: Sequence[Invocation], sites: Sequence[Invocation], rounds: int) -> Times:
-    """Measure the program and a few of `sites` in turn, and return the times.
+    """Measure the program and the modules `sites`, and return the times.
 
-    `sites` has the modules of single dispatches. `program` has the same program under two names, which take turns."""
+    `sites` has the modules of single dispatches. `program` has the same program under two names. The names
+    alternate from run to run, so that the report can compare the program with itself."""
     found: dict[str, dict[str, float]] = {}
     turns = cycle(program)
     for at in [*range(0, len(sites), _PART)] * rounds:

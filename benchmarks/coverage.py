@@ -126,8 +126,8 @@ def machine(
 ) -> Iterator[tuple[History, list[float], dict[str, list[float]]]]:
     """Simulate one machine. Yield the history, the case's times and the anchors' times of each session.
 
-    A session is one run. Each time is that of one block (benchmark process), in ns. The history has the anchors'
-    times up to and including this session."""
+    Each time is that of one block (benchmark process), in ns. The history has the anchors' times up to and including
+    this session."""
     history, number, sensitivity = History(), 0, lot.uniform(*model.sensitivity)
     while True:
         shared = lot.gauss(0, model.session_sd) + (lot.uniform(0, 0.3) if lot.random() < model.slowed else 0)
@@ -145,8 +145,8 @@ def machine(
 def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, seed: int = 1) -> dict[str, float]:
     """Simulate machines, and return how often 95 % intervals of median times are right.
 
-    For example, `{"here": 0.94, "here width": 0.02}` means that 94 % of the intervals in the column `here` are right.
-    The median half-width of all intervals in this column is 2 %. The top of this file explains the columns."""
+    For example, `{"here": 0.94, "here width": 0.02}` describes the column `here`: 94 % of its intervals are right, and
+    the median half-width of all its intervals is 2 %. The top of this file explains the columns."""
     # The blocks of one session cannot show noise that is constant within a session. `here` is then left out.
     lot, centred = random.Random(seed), model.session_sd == model.own_sd == 0
     true_ns = 1e5 * exp(_centre(model)) if centred else None

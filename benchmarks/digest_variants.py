@@ -123,8 +123,8 @@ class Study:
     def staged(self, backend: str) -> Compilation:
         """Return a compilation that starts from the module's text after the phase `executable-targets`.
 
-        In this text, workgroup counts are known, but executables are not yet serialized. Therefore the host program can
-        be edited in the text, and the executables stay the same."""
+        In this text, the host program can be edited without changing the executables. For example, it can be given
+        another workgroup count."""
         if backend not in self._staged:
             base = self.base(backend)
             text = self.compiled(replace(base, flags=(*base.flags, "--compile-to=executable-targets"))).decode()
@@ -222,7 +222,7 @@ def one_launch_more(text: str) -> str:
 
 
 def located(text: str) -> str:
-    """Replace each `loc(unknown)` in the text by a location in a user's file, in the lines 1, 2, 3, …."""
+    """Replace each `loc(unknown)` in the text by a location in a file; each gets a line number of its own."""
     lines = count(1)
     return re.sub(r"loc\(unknown\)", lambda _: f'loc("/home/someone/a model.mlir":{next(lines)}:5)', text)
 

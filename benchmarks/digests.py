@@ -45,9 +45,7 @@ def _kind(entry: str) -> str:
 
 
 def change(before: bytes, after: bytes) -> str:
-    """Return the parts in which two vmfb files differ (see `moved`); `=` if their code digests are equal.
-
-    An assertion checks that the digests are equal if and only if no part differs."""
+    """Return the parts in which two vmfb files differ (see `moved`); `=` if their code digests are equal."""
     same = vmfb.inspect(before).code_digest == vmfb.inspect(after).code_digest
     assert same == (not moved(before, after)), "the digest is of the entries, all of them"
     return "=" if same else moved(before, after)

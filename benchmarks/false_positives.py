@@ -53,8 +53,7 @@ def pairs(folder: Path, count: int, seed: int = 0) -> Iterator[comparison.Compar
 def same(folder: Path, count: int) -> Iterator[CommandLine]:
     """Compare a compiled module with itself `count` times, and yield one row that counts wrong verdicts.
 
-    The verdicts `faster` and `slower` are wrong. A `CommandLine` is a row of the table that `python -m benchmarks`
-    prints."""
+    A `CommandLine` is a row of the table that `python -m benchmarks` prints."""
     (folder / "same").mkdir()
     words = Counter(found.verdict for found in pairs(folder / "same", count))
     false = words["faster"] + words["slower"]

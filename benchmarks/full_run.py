@@ -25,9 +25,10 @@ _OBSERVED = (sys.executable, os.fspath(Path(__file__).with_name("traced_doit.py"
 
 
 def _project(root: Path, cases: int) -> Path:
-    """Set up a project with matrix products of `cases` shapes, and without results.
+    """Set up a project that has no results yet.
 
-    The project's store contains only what dispatchflow found out about the machine and about the IREE compiler."""
+    `cases` is the number of its cases, which are matrix products of different shapes. The project's store contains
+    only what dispatchflow found out about the machine and about the IREE compiler."""
     (root / "specs").mkdir(parents=True)
     (root / "dodo.py").write_text(DODO)
     sweep = f'operation = "matmul"\nm = "32:{32 * cases}:32"\nn = 128\nk = 128\nthreads = 1\n'

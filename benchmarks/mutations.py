@@ -5,8 +5,8 @@ verification rejects the results for at least one recipe (a way to make inputs).
 table. The columns are:
 
 - one result: one element of the result is multiplied by 1 + size or 1 - size. The sizes are 1, 1/2, 1/4 and so on.
-  The cell is the smallest size from which on all planted errors are detected. If results are integers, 1 is added or
-  subtracted instead, and the cell is 1 if all errors are detected.
+  The cell is the smallest size such that all errors of this size or larger are detected. If results are integers, 1
+  is added or subtracted instead, and the cell is 1 if all errors are detected.
 - one term: one element of an operand is multiplied by 1 + size or 1 - size. The share of an error is the largest
   |change| / Σ|terms| that the error causes in a result. For Σ|terms|, see `Side.scale`. The cell is the largest share
   of an undetected error, rounded up to a power of two. The errors of the columns `lost or doubled, in one` and
@@ -19,8 +19,9 @@ table. The columns are:
   groups.
 - planted: the number of errors in all columns.
 
-The option `--places` sets how many errors most columns have for each operation. The errors are distributed evenly
-over the operation's types, and each type has at least 130. An error in an operand counts only if a result changes.
+The option `--places` sets the number of planted errors of each kind for each operation. The errors are distributed
+evenly over the operation's types, and each type has at least 130. An error in an operand counts only if a result
+changes.
 
 Rounding errors of real kernels are not simulated."""
 
@@ -83,7 +84,7 @@ class Side(NamedTuple):
     """The arrays that results are compared with: the expected bits, or a reference and its tolerance."""
 
     def finds(self, places: Any, results: Any) -> bool:
-        """Return whether verification rejects the values `results` at the flat indices `places` of a result."""
+        """Return whether verification rejects `results`, the elements at the flat indices `places`."""
         with np.errstate(over="ignore", invalid="ignore"):
             got = np.asarray(results).astype(self.dtype)
         beside = [array.reshape(-1)[places] for array in self.against]
@@ -99,7 +100,7 @@ class Planted(NamedTuple):
 
 @dataclass(frozen=True)
 class Subject:
-    """An operation in whose results errors are planted."""
+    """Plants errors in the operands and results of an operation."""
 
     operation: Operation
 
@@ -183,10 +184,10 @@ def _rounded(array: Any, digits: int) -> Any:
 
 
 def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
-    """Return the smallest size from which on all planted errors are found, or None.
+    """Return the smallest size such that all planted errors of this size or larger are found.
 
-    Each function in `errors` plants an error of the given size, and returns whether verification finds the error. The
-    sizes are 1, 1/2, 1/4, …."""
+    Returns None if some error of size 1 is not found. Each function in `errors` plants an error of the given size, and
+    returns whether verification finds the error. The sizes are 1, 1/2, 1/4, …."""
     # A few errors, all planted with the same size, find the first candidate for the result.
     first = errors[:_FIRST]
     missed = (at for at in range(_LEVELS) if not all(error(2.0**-at) for error in first))
@@ -201,9 +202,9 @@ def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
 
 
 def none_missed_from(planted: Iterable[Planted]) -> float:
-    """Return the size of the largest missed error, rounded up to a power of two; 0 if none is missed.
+    """Return the largest share of a missed error, rounded up to a power of two; 0 if none is missed.
 
-    For example, missed errors of the sizes 0.1 and 0.2 give 0.25."""
+    For example, missed errors with the shares 0.1 and 0.2 give 0.25."""
     largest = max((each.share for each in planted if not each.found), default=0.0)
     return float(2.0 ** np.ceil(np.log2(largest))) if largest else 0.0
 
@@ -246,10 +247,7 @@ def _percent(planted: Sequence[Planted]) -> str:
 
 
 def _digits(subject: Subject, index: int, starts: Sequence[int]) -> str:
-    """Return a text such as `24→22`.
-
-    This text means that rounding operand `index` from 24 to 22 binary digits is always detected, and that rounding it
-    to 23 digits is sometimes missed."""
+    """Return what the column `digits` says about operand `index`, such as `24→22`."""
     element = subject.operation.operands()[index].type.element
     if not element.is_float:
         return "–"

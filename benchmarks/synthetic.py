@@ -75,7 +75,7 @@ class _Bulk(Records):
 
 
 def project(root: Path, cases: int) -> Path:
-    """Set up a project of `cases` cases, all of them emitted, compiled, verified and measured."""
+    """Set up a project whose store has invented results for all stages of its cases."""
     (root / "specs").mkdir(parents=True)
     (root / "dodo.py").write_text(DODO)
     (root / "specs/generated.toml").write_text(spec(cases))

@@ -73,7 +73,7 @@ def run(argv: Sequence[str], folder: Path, stdin: str | None = None, env: Mappin
 
 
 def pairs(ours: Callable[[], Cost], theirs: Callable[[], Cost], count: int) -> tuple[list[Cost], list[Cost], float]:
-    """Run `ours` and `theirs` alternately, `count` times each.
+    """Run `ours` and `theirs` in pairs, `count` times each. Every second pair runs `theirs` first.
 
     Return the costs of `ours`, the costs of `theirs`, and the median of the ratios of their wall times (ours / theirs).
     """

@@ -1,7 +1,7 @@
-"""Run `doit WORDS` and write how it spent its time: `python traced_doit.py NOTE.json WORDS`.
+"""Run `doit WORDS` and write to a file how it spent its time.
 
-NOTE.json gets the wall time, the CPU time of this process alone, the number of runs of IREE's tools, and the time
-during which at least one tool ran."""
+Usage: `python traced_doit.py NOTE.json WORDS`. NOTE.json gets the wall time, the CPU time of this process alone, the
+number of runs of IREE's tools, and the time during which at least one tool ran."""
 
 from __future__ import annotations
 

@@ -94,7 +94,8 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
     """Read Parquet files that dispatchflow wrote: the rows of cases or of sites, the oldest first.
 
     Args:
-        path: `build/results` (cases), `build/sites` (places of programs that launch a dispatch), or a file in them.
+        path: `build/results` for cases, `build/sites` for sites, or a file in one of these directories. A site is a
+            place in a program where a dispatch is launched.
 
     Returns:
         A table. docs/results.md describes the columns for cases, docs/models.md the columns for sites. A column that
@@ -133,7 +134,9 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
 
 
 def cases(spec: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Return the cases of a spec, without running them. Combinations that are not possible are left out.
+    """Return the cases of a spec, without running them.
+
+    Impossible combinations of the spec's values are left out.
 
     Args:
         spec: the text of a spec, or the path of a TOML file or of a directory of such files.

@@ -53,7 +53,7 @@ def canonical(value: Ingredient) -> bytes:
 def key_of(kind: str, ingredients: Mapping[str, Ingredient]) -> Key:
     """Return the key of an action, which is one step of the work, such as a compile.
 
-    `kind` is the kind of the action. `ingredients` is everything that decides the action's outputs."""
+    `ingredients` is everything that decides the action's outputs."""
     # Not cryptographic, unlike digests: only the bytes behind a digest may come from an untrusted source.
     return Key(xxh3_128_hexdigest(canonical((SCHEMA, kind, ingredients))))
 

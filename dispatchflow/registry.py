@@ -31,8 +31,6 @@ def members(package: str, base: Callable[..., T], word: str | None = None, suffi
     The file `matmul.py` must define the class `Matmul`.
 
     Args:
-        package: the name of the package.
-        base: the base class.
         word: the name of a class attribute. Its value must be the name of the file without `.py`.
         suffix: the end of each class's name. With `Command`, the file `list.py` must define `ListCommand`.
 

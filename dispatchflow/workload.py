@@ -17,8 +17,7 @@ The name is constant, because it is part of the executables' names and therefore
 class Kind(StrEnum):
     """The kinds of workloads: dispatchflow's operations, and files of two formats.
 
-    A workload is what a case computes. Each library computes one kind: numpy and PyTorch compute
-    operations, and onnxruntime computes ONNX files."""
+    Each library computes one kind: numpy and PyTorch compute operations, and onnxruntime computes ONNX files."""
 
     OPERATIONS = "operations"
     ONNX = "ONNX files"
@@ -29,7 +28,7 @@ class Kind(StrEnum):
 class Workload(ABC):
     """The base class of `Operation` and `Module`.
 
-    The MLIR module of an `Operation` is generated. A `Module` is a function of a user's own file."""
+    The MLIR code of an `Operation` is generated. A `Module` stands for a function in a user's own file."""
 
     name: ClassVar[str]
     """The workload's word in specs, which is also the value of the column `operation` in result rows."""

@@ -1,4 +1,4 @@
-"""Replace the constant weights of the light ONNX models by random numbers.
+"""Replace the weights of some ONNX models by random numbers.
 
 Usage: `python specs/fill_onnx.py DIRECTORY [NAME …]`; the models are written into DIRECTORY. The `onnx` package
 contains well-known networks as light models. In these models, all elements of a weight are equal, and every
@@ -24,7 +24,7 @@ SPREAD = 2.0
 
 
 def filled(model: Any, seed: int = 0) -> Any:
-    """Return the model with random weights in place of its constant weights."""
+    """Replace the float32 weights of `model` in place by random numbers, and return `model`."""
     graph, random = model.graph, np.random.default_rng(seed)
     shapes = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
     roles = {name: (node, place) for node in graph.node for place, name in enumerate(node.input)}

@@ -1,4 +1,4 @@
-"""Define the class `Dispatch`: what a case computes (an operation or a user's module), and a tuning.
+"""Define the class `Dispatch`, and digests of what cases compute.
 
 In IREE, a dispatch is a kernel that a compiled program launches. Here, a `Dispatch` is a request to the compiler."""
 
@@ -27,7 +27,7 @@ IREE 3.9 to 3.13 uses this suffix in all backends."""
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """A request to the compiler: an operation or a user's module, and a tuning of its lowering."""
+    """An operation or a user's module, and a tuning of its lowering."""
 
     operation: Workload
     tuning: Tuning
@@ -80,7 +80,7 @@ class Dispatch:
         """Return how the compiled module differs from what was requested; None if it does not differ.
 
         `applied` has the configurations that the compiler used. `packed` says whether the compiler packs the operands
-        of products by default. If it does, any number of dispatches is accepted."""
+        of products by default. If `packed` is true, the number of dispatches is not checked."""
         why = self.tuning.ignored(cast(Operation, self.operation), applied)
         if why is not None:
             return f"configuration ignored: {why}"
@@ -117,7 +117,7 @@ module @dispatch {{
 
 
 def digest_of_module(source: Digest, function: str, objects: tuple[tuple[str, Digest], ...] = ()) -> Digest:
-    """Return the `program_digest` of a user's module, computed from the digests of its files.
+    """Return the `program_digest` of the function `function` of a user's module.
 
     `source` is the digest of the module's own file. `objects` has (path, digest) of each other file that the
     module names."""

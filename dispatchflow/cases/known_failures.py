@@ -54,7 +54,7 @@ def no_features(target: Target) -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class KnownFailure:
-    """A known failure: which cases fail, with which releases, at which stage, and with which message."""
+    """An entry (a table `[[known_failure]]`) of known_failures.toml or of a spec."""
 
     match: Match
     """(key, patterns) of each condition: the case's value for the key must match one of the patterns."""

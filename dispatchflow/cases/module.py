@@ -1,4 +1,4 @@
-"""Define a user's MLIR file as the computation of a case (`operation = "module"`); parse its types."""
+"""Represent a user's MLIR file in a case (`operation = "module"`), and parse MLIR types."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SIZES = re.compile(r"(?:tensor<)?((?:(?:\d+|\?)x)*)[^!\d?].*")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that a spec or module names. The field `path` is ignored when files are compared (`==`)."""
+    """A file that a spec or module names."""
 
     path: str = field(compare=False)
     digest: Digest
@@ -80,7 +80,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """A file with weights that a module loads at run time, and the scope by which the module names them."""
+    """A file with weights that a module loads at run time. `scope` is the prefix of the weights' names."""
 
     scope: str
     file: File
@@ -245,8 +245,8 @@ def with_sizes_of(printed: str, declared: str) -> str:
     """Return the type of a result, with the sizes that the runtime printed.
 
     `printed` is the type in the runtime's output. `declared` is the type in the function's signature. If the printed
-    element type is not in `ELEMENT_TYPES`, that of `declared` is used. For example, `4x8xcf64` and `?x8xcomplex<f32>`
-    give `4x8xcomplex<f32>`."""
+    element type is not in `ELEMENT_TYPES`, the declared one is used, unless `declared` is a buffer view. For example,
+    `4x8xcf64` and `?x8xcomplex<f32>` give `4x8xcomplex<f32>`."""
     known = declared == BUFFER_VIEW or element_of(printed) in ELEMENT_TYPES
     return printed if known else spelt(sizes_of(printed) or (), element_of(declared))
 

@@ -45,7 +45,7 @@ class LibraryProgram:
         return {_OUTPUT: self.content, **dict(self.beside)}
 
     def files(self, outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-        """Return a dict from the name of each file in a tool's working directory to its digest.
+        """Return a dict from the name to the digest of each file of the program.
 
         `outputs` maps the name of each output of the stage `emit` to its digest."""
         return {self.main if name == _OUTPUT else name: digest for name, digest in outputs.items()}

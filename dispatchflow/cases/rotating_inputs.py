@@ -30,7 +30,7 @@ _ASYNCHRONOUS = "--iree-execution-model=async-external"
 def of_operation(operation: Operation, cache_bytes: int) -> Rotation:
     """Return the `Rotation` of an operation: the called function, and the number of copies of its inputs.
 
-    All inputs are copied, and each call uses the next copies. `cache_bytes` is the size of the last-level cache."""
+    `cache_bytes` is the size of the last-level cache."""
     tensors = [operand.type.passed for operand in operation.operands()]
     operands = tuple([Operand(tensor.shape, tensor.element.mlir, tensor.nbytes, True) for tensor in tensors])
     result = operation.result().passed.spelling
@@ -98,9 +98,7 @@ def module_problem(found: Rotation | None, stored: Sequence[str], flags: Sequenc
 
 
 def too_large(found: Rotation, memory_bytes: int) -> str | None:
-    """Return an error message if the copies of the inputs take more than a quarter of this machine's RAM.
-
-    Returns None if they do not take more."""
+    """Return an error message if the copies of the inputs take more than a quarter of this machine's RAM."""
     if not found.is_too_large(memory_bytes):
         return None
     copies = f"{units.size(found.nbytes)} of input copies, to fill twice the last-level cache"
@@ -108,9 +106,7 @@ def too_large(found: Rotation, memory_bytes: int) -> str | None:
 
 
 def module(found: Rotation) -> str:
-    """Emit a module with a wrapper that has the measured function's name, arguments and results.
-
-    Each call of the wrapper calls the measured function with the next copy of the inputs."""
+    """Emit a module with a wrapper that has the measured function's name, arguments and results."""
     # Each side of the branch yields the copies. One load after the branch would not work: the compiler would move the
     # load before the branch (IREE 3.13).
     operands = found.operands

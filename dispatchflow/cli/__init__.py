@@ -1,1 +1,3 @@
-"""The command line, the terminal, signals and exit codes. No other package imports doit or prints."""
+"""The command line, the terminal, signals and exit codes.
+
+Only this package prints, and only it imports doit."""

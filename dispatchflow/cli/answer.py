@@ -21,8 +21,8 @@ COMMANDS = members("dispatchflow.cli.commands", Command, "name", "Command")
 def answer(root: Path, names: Mapping[str, Any], line: CommandLine, recall: Replay | None) -> int:
     """Execute the command that the command line names, and return the exit code.
 
-    The default command is `run`. `recall` records the printed text and what the text depends on. It is None if a
-    later invocation must not print the text again."""
+    The default command is `run`. `recall` records the printed text and what the text depends on. A later invocation
+    can then print the recorded text instead of executing the command. If `recall` is None, nothing is recorded."""
     commands = {command.name: command for command in COMMANDS}
     reset_vars()
     for name, value in line.variables.items():

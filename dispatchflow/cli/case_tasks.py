@@ -39,8 +39,8 @@ STAGE_PAGES = {
 def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
     """Return tasks that execute nothing, on which the user's own tasks may depend.
 
-    There is a group task for each stage. For each selected case, there is a task for each selected stage that is up to
-    date. `made` has the tasks of the stages that are not up to date."""
+    There is a group task for each stage, and a task for each selected `STAGE:CASE` that is up to date. `made` has the
+    tasks of the stages that are not up to date."""
     names = {task.name for task in made}
     rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]
     empty = [Task(f"{stage}:{name}", None, subtask_of=stage) for stage, name in rest if f"{stage}:{name}" not in names]
@@ -55,8 +55,8 @@ def tasks_of(
 ) -> list[Task]:
     """Return a task for each of the wanted stages of one case, in the order of the stages.
 
-    Tasks with the same key depend on the first of them. `twins` maps (stage, key) to the name of this first task. This
-    function adds its tasks to `twins`."""
+    If several cases have the same cache key in a stage that measures nothing, their tasks depend on the first of these
+    tasks. `twins` maps (stage, key) to the name of this first task. This function adds its tasks to `twins`."""
     case, tasks = chain.case, list[Task]()
     for stage in wanted:
         name = f"{stage}:{case.name}"

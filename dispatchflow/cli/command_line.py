@@ -34,7 +34,7 @@ _ONLY_JOBS = re.compile(r"(-n ?[1-9]\d*|--process[= ][1-9]\d*)?")
 
 @dataclass(frozen=True)
 class CommandLine:
-    """The parts of a command line."""
+    """A parsed command line."""
 
     before: Mapping[str, Any]
     """The options -f, -d and -k before the first word. doit has applied these options."""

@@ -11,9 +11,7 @@ from dispatchflow.cases.case import Case
 
 
 class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
-    """Run compiles and verifications in parallel, then measurements one at a time.
-
-    The user's own tasks run alone, because doit replaces sys.stdout for all threads while a Python task runs."""
+    """The user's tasks run alone, because doit replaces sys.stdout for all threads during a Python task."""
 
     prepare: Callable[[list[Case]], None]
     """Called before each task that runs alone. Its argument lists the cases that wait to be measured."""
@@ -28,7 +26,7 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
         super().run_tasks(task_dispatcher)
 
     def get_next_job(self, completed: Any) -> Any:
-        """Return the next job; None if no task may start.
+        """Return the next job; None if the run was stopped or no task is left.
 
         The job is a `JobHold` if a running task must end before another task may start. Measurements and the user's
         tasks start when no other task runs, and no compile or other parallel task is ready."""

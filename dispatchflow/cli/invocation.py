@@ -18,7 +18,7 @@ from dispatchflow.project.workspace import Workspace
 
 
 class Invocation:
-    """The context in which a command works.
+    """Opens the project and selects cases for one command line.
 
     Args:
         root: the directory of dodo.py.

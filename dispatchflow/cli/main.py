@@ -237,5 +237,5 @@ def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay |
 
 
 def _only_cases(words: Sequence[str]) -> bool:
-    """Return whether every word of a command line selects cases; True if there are no words."""
+    """Return whether all words select cases; True without words. The word `run` before others is ignored."""
     return all(cases_named(word) for word in (words[1:] if words[:1] == ["run"] and words[1:] else words))

@@ -22,12 +22,11 @@ from dispatchflow.stages import MEASURED, NAMED, STAGES, cases_named
 
 @dataclass
 class Selection:
-    """The cases, the skips (impossible combinations) and the tasks that a command line selects."""
+    """The result of `select`."""
 
     cases: dict[str, dict[Case, None]] = field(default_factory=dict)
     """A dict from stage to the cases that are selected for it. The inner dict is an ordered set of cases."""
     skips: dict[Skip, None] = field(default_factory=dict)
-    """The selected combinations that are skipped because they are impossible."""
     foreign: list[str] = field(default_factory=list)
     """The names of the selected tasks that the user has defined."""
 
@@ -41,7 +40,7 @@ class Selection:
 
 
 def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
-    """Return the cases, skips (impossible combinations) and tasks that a command line selects.
+    """Return the selection that the words of a command line describe.
 
     Without words, all cases are selected for the stage `profile`. `foreign` has the names of the user's own tasks.
 

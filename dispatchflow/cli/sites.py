@@ -1,6 +1,6 @@
-"""Format the text about sites that a run with the stage `sites` prints at its end.
+"""Format the tables of sites for a run with the stage `sites`.
 
-A site is a place of a program that launches a dispatch."""
+A site is a place in a program where a dispatch is launched."""
 
 from __future__ import annotations
 

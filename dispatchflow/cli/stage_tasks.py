@@ -36,7 +36,7 @@ DIGEST is the digest of the case's row, and KEY is the key of the stage `sites`.
 
 
 class StageTasks:
-    """The work that doit's tasks do. Measurements run alone; the other work may run in several threads."""
+    """Measurements run alone; the other work may run in several threads."""
 
     def __init__(self, workspace: Workspace, progress: Progress) -> None:
         self.workspace, self.progress = workspace, progress
@@ -285,7 +285,7 @@ class StageTasks:
         return publish.rows_of(chains, w.toolchain, w.settings.protocol, w.run, w.plan.tags, w.ceilings, w.noisy_above)
 
     def _show(self, chain: CaseState) -> bool:
-        """Update the folder `build/CASE/`; return False if it cannot be written."""
+        """Update the folder `build/CASE/`; return False if this update or an earlier one failed."""
         workspace = self.workspace
         if self._blind:
             return False

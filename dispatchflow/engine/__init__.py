@@ -1,1 +1,1 @@
-"""Actions, which are the steps of the work, such as a compile: their keys, execution and results."""
+"""Define and execute actions, and record their results. An action is a step, such as a compile."""

@@ -81,7 +81,7 @@ class Data:
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A function in a compiled module or a library's program, and the device on which it is called."""
+    """A function, the digest of its code, and the device on which the function is called."""
 
     code: Digest
     function: str
@@ -89,7 +89,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Action(msgspec.Struct, frozen=True):
-    """One step of the work, such as a compile. Its key is a hash of everything that decides its outputs."""
+    """An action's kind (`stage`), its key, and the `keys.Form` that computes the key from `strings`."""
 
     stage: str
     key: Key
@@ -163,9 +163,10 @@ def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest,
 
 
 def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
-    """Return the action that finds a module's sites and the source operations of each site.
+    """Return the action that finds a module's sites, which are the places that launch dispatches.
 
-    `compiled` is the key of the compile. `labels` is the result of `labels_of`."""
+    The action also finds which of the user's operations each site computes. `compiled` is the key of the compile.
+    `labels` is the result of `labels_of`."""
     return single("provenance", compile=compiled, labels=labels, source=sources(*_PROVENANCE))
 
 
@@ -213,7 +214,8 @@ def verification(
     Args:
         tolerance: the tolerance of a user's module. None for an operation, because `data` has its tolerances.
         is_reference: whether the same code also computed the expected results.
-        runtime: the digest of the IREE runtime of a later verification. None for the first verification of the code.
+        runtime: None for the first verification of the code. If another IREE runtime verifies the code again, this is
+            the digest of that runtime.
     """
     more: dict[str, Any] = {"is_reference": True} if is_reference else {}
     more |= {"runtime": runtime} if runtime is not None else {}

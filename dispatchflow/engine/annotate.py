@@ -1,4 +1,4 @@
-"""Sample the machine instructions of one site's kernel with perf."""
+"""Sample the machine instructions of one kernel of a case with perf."""
 
 from __future__ import annotations
 

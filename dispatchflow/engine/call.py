@@ -51,16 +51,14 @@ class ModuleCall:
     device: Device
 
     def again(self) -> ModuleCall | None:
-        """Return a second call that checks the module's results, or None if no second call is needed.
-
-        On a CPU, the second call fills new memory with the byte 0xCD (docs/verification.md)."""
+        """Return a second call that checks the results of this one. Only `LibraryCall` returns None."""
         return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
         """Call `function`, and write its results to the files named in `outputs`, in the directory `scratch`.
 
         `recipe` is the name of the set of inputs in `data` that the function gets. Returns None if the call succeeds.
-        Otherwise returns the failed result."""
+        Otherwise returns the `Result` of the failure."""
         missing = {name: digest for name, digest in data.files(recipe).items() if not (self.scratch / name).exists()}
         self.store.place(self.scratch, missing)  # a second call reuses the files of the first
         command = processes.Command(
@@ -89,8 +87,8 @@ class ModuleCall:
     def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
         """Return a dict from the index of each tensor result to its type, such as `4x8xf32`.
 
-        The module is called again without output files, because only such a call prints sizes. If the call fails, the
-        failed result is returned."""
+        The module is called again without output files, because only such a call prints sizes. If this call
+        fails, its `Result` is returned."""
         # Files in the format `.npy` have sizes, but no bf16 and no floating-point types of 8 or 4 bits.
         if (failure := self.call(data, "given", (), function)) is not None:
             ok, reason, outputs, facts = failure
@@ -99,9 +97,9 @@ class ModuleCall:
 
     @property
     def doubt_as_reference(self) -> str | None:
-        """The reason to mistrust results of a library that also computed the expected results.
+        """The reason to mistrust the results if the same code also computed the expected results.
 
-        The value is None for compiled code."""
+        Only `LibraryCall` has such a reason."""
         return None
 
     @property
@@ -145,7 +143,7 @@ class PoisonedCall(ModuleCall):
 class LibraryCall(ModuleCall):
     """A call of a library such as numpy that computes a case, instead of a call of compiled code.
 
-    The directory `scratch` has the files that the library runs: a Python program, or a model with its weights."""
+    The directory `scratch` has a Python program that calls the library, or a model with its weights."""
 
     case: Case
     installed: Installed

@@ -275,5 +275,7 @@ class _Capturing:
 
 
 def _refused(reason: str) -> _Failed:
-    """Return the exception for operands and results that cannot be captured. The next run tries again."""
+    """Return an exception that says why nothing is captured.
+
+    The fact `repeatable` is False: the failure may not happen again, so the next run tries again."""
     return _Failed((False, f"not captured: {reason}", {}, {"repeatable": False}))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class DataResolver:
-    """Finds the inputs and expected results of operations and of user's modules in the store's records.
+    """Finds the inputs and expected results of operations and of users' modules in the store's records.
 
     `again` is a function that takes the record of a failed action. It returns why the action is to be tried again, or
     None if it is not."""
@@ -73,7 +73,7 @@ class DataResolver:
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
-        """Return two values: what `operands` returns for a program, and what `data` returns."""
+        """Return a program's inputs, and its inputs with expected results; None for what is not stored."""
         if self._known is None:
             return self._found(program)
         key = program if type(program) is Module else program.shape_name
@@ -121,8 +121,8 @@ class DataResolver:
     def inputs_action(self, program: Workload) -> Action | None:
         """Return the action that makes the inputs of an operation or module.
 
-        Returns None for a user's module if the stage `emit` has not parsed its file, or if the module does not have
-        the function to call."""
+        Returns None for a user's module if the compiler has not printed it, or if it does not have the function to
+        call."""
         if isinstance(program, Operation):
             return actions.inputs(program)
         assert isinstance(program, Module)
@@ -183,8 +183,8 @@ class DataResolver:
     def declaration(self, program: Module) -> Declaration | None:
         """Return the types of the inputs and results of a module's function.
 
-        If the case's flags turn f64 into f32, the types have f32. Returns None if the stage `emit` has not parsed the
-        file, or if the module does not have the function."""
+        If the compiler's flags turn f64 into f32, the types have f32. Returns None if the compiler has not printed the
+        module, or if the module does not have the function."""
         written = self._written(program)
         return written.demoted if written is not None and flags.demotes(program.meaning) else written
 
@@ -231,7 +231,7 @@ class DataResolver:
     def _reference_compile(self, program: Module) -> Action | None:
         """Return the action that compiles a module for the target that computes its expected results.
 
-        Returns None if there is no such target, or if the stage `emit` has not parsed the file."""
+        Returns None if there is no such target, or if the compiler has not printed the module."""
         printed = self.printed(program)
         if program.against is None or printed is None:
             return None

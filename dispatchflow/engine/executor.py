@@ -30,9 +30,7 @@ from dispatchflow.tunings import GIVEN, TuningFile
 
 
 class ActionExecutor:
-    """Executes single actions, such as a compile.
-
-    Several threads may share an executor, and several processes may share its store."""
+    """Several threads may share an executor, and several processes may share its store."""
 
     def __init__(self, store: Store, resolver: Resolver, run: str) -> None:
         self.store, self.resolver, self.run = store, resolver, run

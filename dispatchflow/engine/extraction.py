@@ -22,10 +22,10 @@ SOURCES = tuple(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_
 
 
 def of_flow(executor: StageExecutor, flow: Digest) -> Record:
-    """Write each dispatch of a program as a separate module, and return the record of this step.
+    """Write each different dispatch of a program as a module, and return the record of this step.
 
     `flow` is the digest of the program after the compiler's phase `flow`. It is the output `flow` of the record that
-    `provenance.of_case` returns. Equal dispatches share a module. The record of the extraction has these outputs:
+    `provenance.of_case` returns. The record of the extraction has these outputs:
 
     - `0.mlir`, `1.mlir`, …: the modules.
     - `0.plain.mlir`, …: copies without lowering configurations (see `plain`).
@@ -55,10 +55,10 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
 
 
 def plain(module: int) -> str:
-    """Return the name of the output with a module's copy that has no lowering configurations.
+    """Return the name of a module's copy without lowering configurations, such as `3.plain.mlir`.
 
-    For example, `plain(3)` returns `3.plain.mlir`. The copy can be compiled for any backend; a lowering configuration
-    suits only one backend. The output exists only if the module has lowering configurations."""
+    The copy can be compiled for any backend; a lowering configuration suits only one backend. The copy exists only if
+    the module has lowering configurations."""
     return f"{module}.plain.mlir"
 
 

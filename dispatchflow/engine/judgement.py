@@ -42,7 +42,7 @@ def judged(
     untyped: Collection[str] = (),
     why: str | None = None,
 ) -> Result:
-    """Combine the verdicts on all parts of a verification into one result.
+    """Return the result of a verification. It is a failure if any verdict is `different`.
 
     Args:
         verdicts: the verdict on each part, by the part's name. The name is that of a set of inputs, such as `exact`,

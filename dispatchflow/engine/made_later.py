@@ -18,8 +18,8 @@ def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
     """Return the keys of the records of steps that are not stages, but use outputs of stages.
 
     These steps are captures, extractions, compiles of extracted modules, and compiles with additional flags
-    (`recompile`). Records with an outdated version are left out. `stages` has the keys of stages, and of the
-    `provenance` actions, which find the sites of cases."""
+    (`recompile`). A capture, extraction or recompile is left out if its version is outdated. `stages` has the keys of
+    stages, and of the `provenance` actions, which find the sites of cases."""
     versions: dict[str, str | int] = {
         "capture": actions.sources(*actions.CAPTURE),
         "extraction": actions.sources(*extraction.SOURCES),

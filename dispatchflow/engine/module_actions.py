@@ -1,6 +1,7 @@
 """Build the actions for a user's module: print it, make its operands, make its expected results.
 
-An action is one step of the work, with all that its outputs depend on. A model is imported before it is printed."""
+An action is one step of the work, with all that its outputs depend on. An ONNX model is imported before it is
+printed."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
 def expected_files(module: Module, results: Sequence[str]) -> Action:
     """Return the action that reads a module's expected results from the user's files and values.
 
-    The outputs `0`, `1`, … are the results. The output `types` lists the type of each result, one in a line."""
+    The outputs `0`, `1`, … are the results. The output `types` lists the type of each result, one per line."""
     files = tuple(item if isinstance(item, str) else item.identity for item in module.expected)
     return single(
         "expected", files=files, results=tuple(results), source=sources("verification/module_data.py", "mlir/types.py")
@@ -76,7 +77,7 @@ def expected_from_library(module: Module, version: str, operands: Data, results:
     """Return the action that computes a model's expected results with a library.
 
     `version` is the library's version. The outputs `0`, `1`, … are the results. The output `types` lists the type of
-    each result, one in a line."""
+    each result, one per line."""
     return single(
         "expected",
         library=module.against_library,

@@ -1,4 +1,4 @@
-"""Parse and print a user's module with the compiler. A model is imported first."""
+"""Parse and print a user's module with the compiler. An ONNX model is imported first."""
 
 from __future__ import annotations
 
@@ -149,9 +149,7 @@ def _folder(executor: ActionExecutor, package: str) -> str:
 
 
 def _placed(program: Module, scratch: Path) -> str:
-    """Write the files of a model and its weights to `scratch`; return the name of the model's file.
-
-    `provider.model_files` chooses the names of the files."""
+    """Write the files of a model and its weights to `scratch`; return the name of the model's file."""
     from dispatchflow.verification import module_data
 
     if (problem := provider.misplaced(program) or missing_weights(program)) is not None:

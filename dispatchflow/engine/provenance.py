@@ -53,7 +53,7 @@ class _Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Labels:
-    """The text from which the names and source locations of a module's operations are read.
+    """A reference to the text that has the names and source locations of a module's operations.
 
     `digest` is the digest of this text. `title` is the file name of the user's source."""
 
@@ -62,9 +62,7 @@ class _Labels:
 
 
 def of_case(executor: StageExecutor, case: Case) -> Record | None:
-    """Find a case's sites, and the operations of the input MLIR that each site computes.
-
-    Returns the record of this step, or None if the case did not compile."""
+    """Return the record of the action that finds a case's sites; None if the case did not compile."""
     assert case.library is None
     compiled = executor.compile(case)
     if compiled is None or not compiled.ok:
@@ -184,7 +182,7 @@ class _Tagging:
 def program_of(executor: StageExecutor, outputs: Mapping[str, Digest]) -> Program:
     """Return the sites of a case and their source operations.
 
-    `outputs` are the outputs of a successful record that `of_case` returned.
+    `outputs` is the field `outputs` of a record that `of_case` returned. The field `ok` of this record must be true.
 
     Raises:
         DamagedObject: the output `sites` was damaged or missing. The store has dropped it and the records that name it.

@@ -48,10 +48,9 @@ class Source:
 def source_of(executor: StageExecutor, case: Case) -> Source:
     """Compile a case as usual, and return what a second compile needs.
 
-    It is no error if the usual compile fails.
-
     Raises:
-        ToolError: the compiler cannot read the module, or the module does not have the case's function.
+        ToolError: the compiler cannot parse the module, or the module does not have the case's function. Other
+            failures of the usual compile raise no error.
     """
     program, objects = case.operation, dict[str, Digest]()
     executor.emit(case)  # store the text that the compile's record names
@@ -70,7 +69,7 @@ def source_of(executor: StageExecutor, case: Case) -> Source:
 
 @dataclass(frozen=True, slots=True)
 class Recompile:
-    """Compiles a case again, after its usual compile, with additional flags."""
+    """Executes and records second compiles of a case."""
 
     executor: StageExecutor
     case: Case

@@ -23,7 +23,7 @@ _SAME = ("module", "flags", "requested")
 
 
 class Regressions:
-    """Finds out whether a failed stage has passed with a toolchain other than the present one."""
+    """Searches the store's records; `toolchain` is the digest of the present toolchain."""
 
     def __init__(self, records: Tables, toolchain: Digest) -> None:
         self._records, self._toolchain = records, toolchain

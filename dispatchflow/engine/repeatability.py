@@ -1,4 +1,4 @@
-"""Call a module twice, to check that every byte of the results is written and reproducible.
+"""Repeat a module's call, to check that every byte of the results is written and reproducible.
 
 On a CPU, the second call runs on `local-sync` with an allocator that fills new memory with 0xCD. A result that
 depends on unwritten memory then differs (docs/verification.md). On other devices, the second call shows only whether
@@ -66,7 +66,8 @@ def difference(
     """Repeat the call of a module, and find the results that differ from those of the first call.
 
     `names` are the files with the first call's results. `arrays` has one array for each result, of the result's type
-    and shape. Returns None if nothing differs."""
+    and shape. Returns None if nothing differs, or if a library computes the case. Returns a `Result` if a repeated
+    call fails or gives results of another size."""
     if (again := place.again()) is None:
         return None
     second = [f"second_{name}" for name in names]
@@ -102,7 +103,7 @@ def _size(path: Path) -> int:
 
 
 def _different(first: Path, second: Path, like: Array) -> Verdict:
-    """Compare two files bit by bit, and return a verdict with the number of elements that differ.
+    """Return the verdict on two unequal files, with the number of elements whose bits differ.
 
     `like` is an array of the result's type and shape. `verdict.compare_bits` would not do, because it treats all NaNs
     as equal."""

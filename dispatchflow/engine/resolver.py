@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 
 
 class Resolver:
-    """Finds out from the store's records which stages of a case are done and which must run.
-
-    A resolver belongs to one toolchain."""
+    """A resolver belongs to one toolchain."""
 
     def __init__(
         self,
@@ -124,7 +122,7 @@ class Resolver:
         return self._records.found(action.key)
 
     def installed(self, case: Case) -> Installed:
-        """Return the installed library of a case; planning skips a case whose library is missing."""
+        """Return the library of a case. It is installed, because planning skips a case without it."""
         found = self._installed(case.provider)
         assert found is not None
         return found
@@ -140,7 +138,9 @@ class Resolver:
         return self.syntax.packs(case.target.backend)
 
     def rotation(self, case: Case) -> Rotation | None:
-        """Return which inputs of `case` are copied for calls with a cold cache, or None."""
+        """Return which inputs of `case` are copied, so that calls do not find them in the cache.
+
+        Returns None with a hot cache, or if no input can be copied (yet)."""
         return None if case.cache == HOT else rotations.of(case.operation, self.supplies, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: StageState) -> StageState:
@@ -183,7 +183,7 @@ class Resolver:
         return [at_once.chain(case) for case in cases]
 
     def reason_to_retry(self, record: Record | RecordHead) -> str | None:
-        """Return why a recorded action is to be tried again; None if the record counts."""
+        """Return why a recorded action is to be tried again; None if it is not."""
         if record.ok or record.run == self._run:
             return None
         if self.settings.retry:
@@ -198,7 +198,7 @@ class Resolver:
         return None if facts.get("repeatable", True) else f"failed before, but may pass now: {reason}"
 
     def step(self, action: Action, missing: str) -> StageState:
-        """Return an action's state. If the action has no record, the state's `why` is `missing`."""
+        """Return an action's state. The text `missing` is the state's reason if the action has no record."""
         record = self._records.found(action.key)
         if record is None:
             return StageState(action.stage, "missing", missing, action)

@@ -1,4 +1,4 @@
-"""Call a case once and return its results as arrays, right or wrong."""
+"""Call a case once and return its results as arrays. The results are not verified."""
 
 from __future__ import annotations
 

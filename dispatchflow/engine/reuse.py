@@ -1,7 +1,7 @@
 """Decide whether a measurement that another runtime made counts for the present runtime too.
 
-The decision uses a judgement: a recorded comparison of the two runtimes by the times of controls
-(`timing.runtime_drift`). Controls are cases whose code is the same with both runtimes."""
+The decision uses a judgement: a recorded comparison of the two runtimes (`timing.runtime_drift`). The comparison uses
+the times of cases whose code is the same with both runtimes. These cases are called controls."""
 
 from __future__ import annotations
 

@@ -51,10 +51,10 @@ class Operands:
 
 
 def of_site(executor: StageExecutor, site: int, operands: Operands, compiled: Record, device: Device) -> SiteCheck:
-    """Compare a site's captured results with those that a reference computes from the captured operands.
+    """Compare the captured results of one site with those of a reference.
 
-    The reference is the module of the site's dispatch, compiled for another target and run on `device`. `compiled` is
-    the record of this compile.
+    The reference is the module of the site's dispatch, compiled for another target. It is called on `device` with the
+    captured operands. `compiled` is the record of its compile.
 
     Raises:
         DamagedObject: an object was damaged or missing.

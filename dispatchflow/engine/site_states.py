@@ -1,4 +1,7 @@
-"""Find a case's state in stage `sites`. The stage finds the sites first and then measures their times."""
+"""Find a case's state in stage `sites`.
+
+A site is a place in a program where a dispatch is launched. The stage finds the sites of a case, and then measures
+their times."""
 
 from __future__ import annotations
 
@@ -37,8 +40,8 @@ def state(resolver: Resolver, chain: CaseState, run: str) -> StageState:
     """Return the state of a case's stage `sites`.
 
     `chain` has the states of the other stages. `run` identifies the present run. If this run has measured the case,
-    older times of the case's sites do not count. If the sites have no times, the field `doubt` of the returned state
-    says why."""
+    older times of the case's sites do not count. If the sites were found but cannot be timed, the field `doubt` of the
+    returned state says why."""
     case, compiled = chain.case, chain["compile"]
     if case.library is not None:
         return StageState(SITES, "off", _unknown(case))

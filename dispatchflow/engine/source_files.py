@@ -5,8 +5,7 @@ The files are:
 - the operation's own file.
 - the files of verification/ that compute inputs and expected results.
 - mlir/types.py.
-- all files of operations/ that the operation's file or the files of verification/ import or name, directly or
-  indirectly."""
+- the files of operations/ that the operation's file or the files of verification/ use, directly or indirectly."""
 
 from __future__ import annotations
 
@@ -28,9 +27,9 @@ _INDIFFERENT = {"dispatchflow", "msgspec"}
 
 @cache
 def of_operation(module: str) -> tuple[str, ...]:
-    """Return the source files that decide an operation's inputs and expected results.
+    """Return the paths of the files for one operation, relative to the package.
 
-    The paths are relative to the package. `module` is the name of the operation's Python module."""
+    `module` is the name of the operation's Python module."""
     always = [f"verification/{name}.py" for name in _ALWAYS]
     found, open_ = [], [f"operations/{module.rpartition('.')[2]}.py"]
     for name in always:
@@ -44,10 +43,11 @@ def of_operation(module: str) -> tuple[str, ...]:
 
 @cache
 def _imported(name: str) -> list[str]:
-    """Return the files of operations/ that a file imports or names.
+    """Return the files of operations/ that the file `name` uses.
 
-    A private file, such as `_random.py`, counts as imported if its name without `.py` occurs anywhere in the text of
-    the file `name`."""
+    A public Python file is used if it is imported or named, as in `operations.matmul`. A private one,
+    such as `_random.py`, is used if its name without `.py` occurs in the text of the file `name`. A file of another
+    type is used if its full name occurs there."""
     if not name.endswith(".py"):
         return []
     text = _text(name)

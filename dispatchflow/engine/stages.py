@@ -53,7 +53,7 @@ class Reprinted(NamedTuple):
 
 
 class StageExecutor(ActionExecutor):
-    """Executes stages. Before a stage, it executes the actions that the stage needs."""
+    """Executes the actions that a stage needs, and then the stage."""
 
     def emit(self, case: Case) -> Record:
         program = case.library_program

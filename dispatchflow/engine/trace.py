@@ -24,13 +24,13 @@ CALLS = 20
 
 @contextmanager
 def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Traced]:
-    """Verify a case, trace a few calls of it, and yield the trace.
+    """Trace a few calls of a case, and yield the trace.
 
-    The trace's file is removed when the context ends.
+    The case is verified first, unless `verify=off` is set. The trace's file is removed when the context ends.
 
     Raises:
         SpecError: a library such as numpy computes the case.
-        ToolError: this IREE has no Tracy runtime, the case cannot be run, its results are wrong (with `verify=on`),
+        ToolError: this IREE has no Tracy runtime, the case cannot be run, `verify=on` is set and the results are wrong,
             or the capture fails.
     """
     site_states.refuse_library(case)
@@ -63,8 +63,8 @@ def verified(executor: StageExecutor, case: Case, device: Device) -> Artifacts:
     With `verify=off`, the case is not verified.
 
     Raises:
-        ToolError: there is no device, the case's code or inputs could not be made, or its results are wrong (with
-            `verify=on`).
+        ToolError: there is no device, the case's code or inputs could not be made, or `verify=on` is set and the
+            results are wrong.
     """
     if device.absent is not None:
         raise ToolError(f"{case.name} cannot be run", {"found": device.absent})

@@ -28,7 +28,7 @@ Types = list[str]
 def verify_module(
     place: ModuleCall, program: Module, data: Data, results: Sequence[str], is_reference: bool = False
 ) -> Result:
-    """Call a function of a user's module, and compare each result with the expected one.
+    """Verify `program`, a function of a user's module.
 
     `results` are the declared result types. `is_reference` is true if the tested code or library itself computed the
     expected results."""

@@ -1,6 +1,4 @@
-"""Parse the JSON that a benchmark process prints, in Google Benchmark's format, into a `Block`.
-
-A block has the times of one benchmark process."""
+"""Parse the JSON that a benchmark process prints, in Google Benchmark's format, into a `Block`."""
 
 from __future__ import annotations
 

@@ -151,8 +151,8 @@ def run_argv(
     """Return a command line for one call that writes the results as raw bytes.
 
     An input is a tensor from a file (`4x8xf32=@file`), a tensor of equal elements (`4x8xf32=1`), or a scalar (`7`).
-    Each of `parameters` names a scope and a file with weights: `model=w.irpa`. Without `outputs`, the tool prints the
-    types and sizes of the results."""
+    Each of `parameters` names a scope and a file with weights: `model=w.irpa`. If `outputs` is empty, the tool prints
+    the types and sizes of the results."""
     return (
         tool,
         f"--module={module}",

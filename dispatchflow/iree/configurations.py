@@ -148,9 +148,9 @@ def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
 
 
 def _applied_requests(executable: AppliedExecutable) -> list[str]:
-    """Return all requests that the lowering configurations of an executable satisfy.
+    """Return the requests that an executable satisfies, each as a text that `requested_by` could return.
 
-    Pipeline `P` with configuration `C` gives `["P", "C", "P and C"]`."""
+    Pipeline `P` with configuration `C` gives `["P", "C", "P and C"]`. An inner configuration `D` adds `"D"`."""
     translation = f"{executable.pipeline} {executable.translation}".strip()
     each = [config for _, config in executable.configurations]
     return [translation, *each, *executable.inner, *(f"{translation}{AND}{config}" for config in each)]
@@ -163,8 +163,8 @@ def _name(pipeline: re.Match[str]) -> str:
 def _translation(text: str, pipeline: re.Match[str]) -> str:
     """Return the part of a `translation_info` that follows the name of its pipeline.
 
-    This part has the sizes of workgroups and subgroups, and options of the pipeline, such as
-    `workgroup_size = [128, 1, 1] subgroup_size = 32`. It may be empty."""
+    This part may have the sizes of workgroups and subgroups, such as `workgroup_size = [128, 1, 1] subgroup_size = 32`.
+    Options of the pipeline may follow."""
     opening = text.index("<", pipeline.start())
     sizes, *options = split(text[pipeline.end() : closing(text, opening)]) or [""]
     return ", ".join([*sizes.split("  "), *map(canonical, options)]).strip()

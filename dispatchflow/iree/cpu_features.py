@@ -94,7 +94,7 @@ def parse(text: str) -> PrintedCpu | None:
 
 
 def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCpu | None:
-    """Return the CPU to compile for on this machine; None if no CPU fits.
+    """Return the CPU for which code is compiled on this machine; None if no CPU fits.
 
     If a virtual machine hides important features of `host`, the returned CPU is generic, such as `x86-64-v3`.
     `implied(name)` returns the features that a CPU's name implies."""

@@ -60,9 +60,7 @@ def tensor(value: str) -> str:
 
 
 def in_folder(value: str, folder: str) -> str:
-    """Put `folder` before the path that follows the `@` in `value`, if that path is relative.
-
-    A value without a relative path is returned unchanged."""
+    """Put `folder` before the path that follows the `@` in `value`, if that path is relative."""
     before, at, path = value.partition("@")
     return f"{before}@{folder}/{path}" if at and not path.startswith("/") else value
 

@@ -1,4 +1,4 @@
-"""Parse the output of `iree-dump-module --output=metadata`: a compiled module's name and functions."""
+"""Parse the output of `iree-dump-module --output=metadata`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FUNCTION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ModuleMetadata:
-    """The name of a compiled module and the functions that it exports."""
+    """The name and the exported functions of a compiled module."""
 
     name: str
     functions: Mapping[str, Declaration]
@@ -35,7 +35,7 @@ class ModuleMetadata:
 
 
 def parse(text: str) -> ModuleMetadata:
-    """Parse the output of `iree-dump-module`.
+    """Return the metadata in `text`, the output of the tool.
 
     Raises:
         ToolError: the text has no module name.

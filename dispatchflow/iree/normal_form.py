@@ -27,9 +27,7 @@ _LONG = re.compile(r'"0x([0-9A-Fa-f]{64,})"')
 
 
 def lines(text: str) -> list[str]:
-    """Return the lines of a printed module in normal form.
-
-    Locations are left out, and values and aliases get new names, so that equal modules have equal lines."""
+    """Return the lines of a printed module in normal form."""
     aliases: dict[str, str] = {}
     found: list[str] = []
     scope: list[str] = []

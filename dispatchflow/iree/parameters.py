@@ -69,7 +69,7 @@ class Named(NamedTuple):
 def value(scope: str, name: str) -> str:
     """Return the value of the option `--parameters=` for the file `name`.
 
-    `scope` is the scope of the file's weights. The value is `scope=name`, or `name` if the scope is empty."""
+    `scope` is the scope of the file's weights."""
     return f"{scope}={name}" if scope else name
 
 
@@ -92,7 +92,7 @@ def listed(text: str) -> list[Entry]:
 
 
 def named(text: str) -> list[Named]:
-    """Return the weights that a printed module names. A call may load only some of them."""
+    """Return the weights that a printed module names."""
     return [Named(match[1] or "", match[2], match[3]) for match in _NAMED.finditer(text)]
 
 
@@ -147,6 +147,5 @@ def safetensors_types(content: BinaryIO) -> dict[str, str]:
 def other_type(held: str | None, element: str) -> bool:
     """Return whether a weight's element type in its file certainly differs from its type in the module.
 
-    `held` is the type in the file. `element` is the type in the module. Returns False if `held` is None, or if
-    `element` is not a type in `_SAFETENSORS`."""
+    `held` is the type in the file, or None if it is unknown. `element` is the type in the module."""
     return held is not None and held != element and element in _SAFETENSORS.values()

@@ -1,4 +1,4 @@
-"""Define the compiler flags for dumps, and find the files with the module after each phase."""
+"""Define the compiler flags for dumps, and find the dump of each phase."""
 
 from __future__ import annotations
 

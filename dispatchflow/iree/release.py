@@ -20,9 +20,7 @@ class Release:
 
     @property
     def has_cpu_lowering_config(self) -> bool:
-        """Whether `#iree_cpu.lowering_config` may leave out some tiling levels.
-
-        True since IREE 3.7."""
+        """Whether `#iree_cpu.lowering_config` may leave out some tiling levels."""
         # In 3.6 the attribute must give all four tiling levels; before 3.6 it does not exist.
         return self.release >= (3, 7)
 
@@ -42,7 +40,7 @@ class Release:
     def packs(self, backend: str) -> bool:
         """Return whether the backend by default packs the operands of matrix products.
 
-        The packing takes additional dispatches. It was seen with IREE 20241104 and 3.0 to 3.7."""
+        The packing takes additional dispatches. It was seen with IREE 3.0 to 3.7 and with an older release."""
         return backend in ("llvm-cpu", "vmvx") and self.release < (3, 8)
 
     @property

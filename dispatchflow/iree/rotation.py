@@ -54,9 +54,7 @@ def copies(operands: Sequence[Operand], cache_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The measured function, whose cold operands are copied.
-
-    Each call of the function uses the next copy of each cold operand."""
+    """The measured function, whose cold operands are copied."""
 
     callee: str
     """The name of the module that contains the measured function."""
@@ -118,8 +116,7 @@ ops must define `%step` as 1, and `%count` as the number of copies."""
 def module(found: Rotation) -> str:
     """Return an MLIR module that calls the measured function with cold operands.
 
-    Each call uses the next of `found.count` copies. The module's public function has the name of the measured
-    function."""
+    The module's public function has the name of the measured function."""
     text = "".join(
         f"    %buffer{i} = hal.buffer_view.buffer<%arg{i} : {BUFFER_VIEW}> : !hal.buffer\n"
         + next_copy(i, operand, f"%buffer{i}")
@@ -160,7 +157,7 @@ shape([{shape}]) type(%type{index}) encoding(%encoding) : {BUFFER_VIEW}
 
 
 def symbol(name: str) -> str:
-    """Return a quoted reference to the symbol `name`. The name may contain any characters."""
+    """Return a quoted reference to the symbol `name`."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'@"{escaped}"'
 

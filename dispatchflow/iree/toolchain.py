@@ -9,7 +9,7 @@ from dispatchflow.keys import Digest
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """One IREE compiler with its own runtime."""
+    """The paths, versions and digests of the compiler and the runtime."""
 
     compiler: str
     """The path of iree-compile."""

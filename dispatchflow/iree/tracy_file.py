@@ -251,9 +251,6 @@ class _Reader:
             self._skip(12 * self._count())  # events
 
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Read the zone executions of all threads; append their durations in ns to `times`.
-
-        Returns the number of executions that did not end. These have no duration."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)
@@ -264,9 +261,10 @@ class _Reader:
         return unfinished
 
     def _timeline(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Read the zone executions of one thread.
+        """Read the zone executions of one thread; append their durations in ns to `times`.
 
-        The arguments and the result are those of `_threads`."""
+        Returns the number of executions that did not end. These have no duration. An extra is a record that may give an
+        execution its own name. Extras with the number `extras` or above are ignored."""
         content, position = self._content, self._position
         begin, end = struct.Struct("<hqII"), struct.Struct("<q")
         (left,) = struct.unpack_from("<I", content, position)

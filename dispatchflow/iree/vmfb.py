@@ -25,9 +25,7 @@ class Vmfb:
 
 
 def inspect(content: bytes) -> Vmfb:
-    """Compute a digest of the code in a vmfb, and check that the vmfb is complete enough to be run.
-
-    The digest covers all files in the archive."""
+    """Compute a digest of all files in a vmfb, and check that the vmfb is complete enough to be run."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = {name: archive.read(name) for name in sorted(archive.namelist())}

@@ -33,7 +33,7 @@ class Library:
     name: str
     """The library's name in a spec. Its package and its Python module have the same name."""
     devices: Mapping[str, str] = field(hash=False)
-    """A dict from the name of IREE's driver to the library's name for the same device.
+    """A dict from the name of an IREE driver to the library's name for the driver's devices.
 
     For example, PyTorch's name for IREE's `hip` is `cuda`."""
     install: str

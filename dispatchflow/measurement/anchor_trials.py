@@ -32,9 +32,7 @@ class AnchorTrial(Trial):
 
 @dataclass
 class AnchorSet:
-    """The anchor kernels that one run measures on one device with one number of threads.
-
-    Anchor kernels never change. Therefore their times show the machine's speed."""
+    """The anchor kernels that one run measures on one device with one number of threads."""
 
     name: str
     """The name under which the history of the kernels' times is recorded."""
@@ -72,7 +70,7 @@ class AnchorSet:
     ) -> tuple[Moment, dict[str, list[float]]]:
         """Return the machine's speed during a case's measurement, and the anchors' times (ns).
 
-        `since` has the number of each anchor's times before the case's measurement. These times are left out."""
+        `since` is the result of `marks` before the case's measurement. Times from before that are left out."""
         # A disturbed session, perhaps ten times slower than the others, would widen the intervals in the next 63: the
         # history keeps 64 sessions.
         crowded = any(disturbed(trial.disturbed_blocks, len(trial.waits)) for trial in self.trials)
@@ -107,9 +105,7 @@ class AnchorSet:
 
 
 class Anchors:
-    """The anchor kernels of one run: one set for each number of CPU threads, and one for each GPU target.
-
-    Anchor kernels never change. Therefore their times show the machine's speed."""
+    """The anchor kernels of one run: one set for each number of CPU threads, and one for each GPU target."""
 
     def __init__(
         self, store: Store, facts: MachineFacts, executor: StageExecutor, ceilings: Ceilings, run: str
@@ -156,9 +152,7 @@ class Anchors:
     def _modules_and_history(
         self, name: str, kernels: Sequence[Kernel], target: Target
     ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
-        """Return the digest of each anchor's module, and the history of the anchors' times.
-
-        All projects share this history. It is None if this project keeps separate times."""
+        """Return the fields `objects` and `facts` of an `AnchorSet`."""
         records, facts = self._store.records, self._facts
         text, machines = records.remembered(name), History.of(facts.remembered(name))
         own = History.of(text)

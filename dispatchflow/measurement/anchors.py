@@ -225,7 +225,7 @@ class Moment:
         """Return the half-width of the 95 % interval in which the case's median in another run is expected.
 
         `within` is the half-width of the interval for this run's median. Both intervals are for the logarithm of the
-        median."""
+        median. This run's median is the middle of the returned interval. The result is never smaller than `within`."""
         sessions = max(1, self.sessions)
         apart = self.session_sd**2 * (1 + 1 / sessions)
         shared = self.sensitivity**2 * apart + self.sensitivity_sd**2 * (apart + self.unusual**2)
@@ -256,14 +256,17 @@ class Moment:
 
     @property
     def _runs(self) -> float:
-        """The number of runs from which `case_sd` is estimated, including this one."""
+        """The number of runs from which `case_sd` is estimated, or 1 if there are none.
+
+        This run is one of them if an anchor kernel could run."""
         return max(1.0, self.freedom - PRIOR.freedom + 1)
 
     def _reach(self, away: float, within: float, own: float, shared: tuple[float, float]) -> float:
         """Return the half-width of the 95 % interval for log(median in another run / median in this run).
 
-        The other median is expected at distance `away` from this run's median. Its variance is the sum of `own` and
-        `shared`. The degrees of freedom follow the formula of Welch and Satterthwaite.
+        The middle of the interval is 0, although the expected value is -`away`. The variance is the sum of `own`,
+        `shared` and a part of the noise within a run. The degrees of freedom follow the formula of Welch and
+        Satterthwaite.
 
         Args:
             away: this run's log(median), minus its expected value in another run.

@@ -68,7 +68,7 @@ class Processor:
     register_bytes: int | None
     """The size of a vector register. None if each lane is a thread, as on a GPU."""
     faster: frozenset[ElementType]
-    """The operand types whose products may run faster than the calibration kernels' multiply-adds."""
+    """The operand types for which other instructions may be faster than the kernels' multiply-adds."""
     cache_bytes: int | None
     """The size of the last-level cache. None if unknown."""
 

@@ -70,7 +70,7 @@ def work_of_site(site: Site) -> Work | None:
 
 
 def _highest(text: str | None, rates: Mapping[str, float]) -> dict[str, float]:
-    """Combine two dicts from a kind of calibration kernel to a rate; keep the higher rate of each kind.
+    """Combine two dicts of rates; keep the higher rate of each kind of calibration kernel.
 
     `text` is one of the dicts as JSON. None stands for an empty dict."""
     known: dict[str, float] = json.loads(text or "{}")
@@ -116,8 +116,7 @@ class Ceilings:
     def kinds_of_sites(self, sites: Iterable[Site], target: Target) -> tuple[str, ...]:
         """Return the kinds of calibration kernels whose rates the dispatches at `sites` cannot exceed.
 
-        A calibration kernel only computes (for example, kind `f32`) or only moves data (`memory`), as fast as this
-        machine can. The result may contain a kind several times."""
+        The result may contain a kind several times."""
         processor = self._processor(target)
         return tuple(kind for site in sites if (work := work_of_site(site)) for kind in work.kinds(processor))
 
@@ -209,7 +208,7 @@ class Ceilings:
     ) -> None:
         """Measure calibration kernels of the given kinds, and record the highest rates.
 
-        `spare` adds extra kernels, for use when a case exceeds the recorded rates."""
+        If `spare` is true, the kernels with a true `Kernel.spare` are measured too."""
         device = self.calibrated(target, device)
         wanted = [kernel for kernel in self.kernels(target) if kernel.kind in kinds and spare >= kernel.spare]
         rates, enough = dict[str, float](), set[str]()

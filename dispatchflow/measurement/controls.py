@@ -48,9 +48,8 @@ def questions(
 ) -> list[tuple[list[CaseState], list[CaseState]]]:
     """Return (cases, controls) for each group of cases that needs a new judgement.
 
-    A judgement says whether an old and the new runtime are equally fast on a device. Controls are the few cases that
-    are measured for this purpose. The cases in `reused` reuse measurements of old runtimes. `judged` returns the
-    recorded judgement about a measurement's runtime, or None."""
+    A judgement says whether an old and the new runtime are equally fast on a device. The cases in `reused` reuse
+    measurements of old runtimes. `judged` returns the recorded judgement about a measurement's runtime, or None."""
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)
@@ -87,9 +86,8 @@ def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
 class _Sides:
     """The times of one control with the old and the new runtime.
 
-    A control is a case that is measured to compare two runtimes. If `together` is true, the runtimes are measured
-    alternately. Otherwise the old runtime cannot be used, and its times come from the earlier measurement `recorded`.
-    """
+    If `together` is true, the runtimes are measured alternately. Otherwise the old runtime cannot be used, and its
+    times come from the earlier measurement `recorded`."""
 
     case: str
     trial: Trial
@@ -109,9 +107,7 @@ class _Sides:
 
     @property
     def plainly_moved(self) -> bool:
-        """Whether the case fails with the new runtime, or is clearly faster or slower than with the old one.
-
-        A difference is clear if its confidence is at least `FIRST_CONFIDENCE`."""
+        """Whether the case fails with the new runtime, or is clearly faster or slower than with the old one."""
         if "new" in self.failures:
             return True
         enough = self.together and len(self.new_ns) > 0
@@ -133,8 +129,7 @@ class Say(Protocol):
 class Controls:
     """Decides whether two runtimes are equally fast.
 
-    For the decision, a few cases (controls) are measured. `trial_of` prepares the measurement of a case. It returns
-    None if the case's code or inputs cannot be created."""
+    `trial_of` prepares the measurement of a case. It returns None if the case's code or inputs cannot be created."""
 
     def __init__(
         self, executor: StageExecutor, bench: BlockRunner, trial_of: Callable[[Case], Trial | None], say: Say

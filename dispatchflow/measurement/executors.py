@@ -59,8 +59,8 @@ class Executors:
         """Check an invocation against its compiled module, and return the call to make.
 
         Raises:
-            SpecError: the file is not a compiled module that IREE can read, or the invocation does not fit the module.
-        """
+            SpecError: the file is not a compiled module that IREE can read, the invocation does not fit the module, or
+                reading the module took more than `limit_s` seconds."""
         vmfb = given.vmfb if isinstance(given.vmfb, bytes) else self._content(given)
         with self._directory({"module.vmfb": vmfb}) as place:
             dump = (self._runtime("iree-dump-module"), "--output=metadata", "module.vmfb")
@@ -158,9 +158,7 @@ class Executors:
     def _block(
         self, call: Call, place: Path, inputs: Sequence[str], calls: int
     ) -> tuple[profile_events.Repetition, Sequence[Launch]]:
-        """Run one process that profiles calls; return the measured calls, and their launches of dispatches.
-
-        The process makes `calls` calls as a warm-up, and then the same number of measured calls."""
+        """Run and profile calls; return the measured calls, and their launches of dispatches."""
         # The process has two repetitions of `calls` calls: a warm-up, and the one that counts. If the dispatches differ
         # from call to call, the two count as one repetition.
         for attempt in range(_ATTEMPTS):

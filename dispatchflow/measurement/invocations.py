@@ -42,7 +42,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A function of a compiled module with its operands, and the expected results.
+    """A function call to verify and measure.
 
     Args:
         name: the name in the table of results, unique in a run.

@@ -58,8 +58,8 @@ class Session:
         """Prepare the session of one run.
 
         Args:
-            on_block: called after each block (benchmark process) that is not an anchor's. The arguments are the
-                measurement, and the number of unfinished measurements with the same protocol.
+            on_block: called after each block of an added measurement. The arguments are the measurement, and the
+                number of unfinished measurements with the same protocol.
             refusal: returns why this run cannot use another run's measurement for a device, or None if it can.
             pauses: whether to wait between rounds. It is False only in tests that do not check times."""
         self._bench, self._store, self._toolchain = bench, bench.store, toolchain
@@ -89,8 +89,7 @@ class Session:
     def measure_until_decided(self, trial: Trial) -> None:
         """Run rounds until this measurement is decided: it is complete, or it has failed.
 
-        Each round runs one benchmark process for each measurement in the group (see `_GROUP_S`). Therefore the other
-        measurements of the group may be decided, too."""
+        The other measurements of the group (see `_GROUP_S`) may be decided, too."""
         if trial.outcome is None and trial.rounds is None:
             # Claimed trials stay in the rounds: another invocation may wait for them while we wait for its trials.
             self._group += self._group_of(trial)
@@ -114,9 +113,7 @@ class Session:
         return found
 
     def _rounds(self) -> Iterator[None]:
-        """Run several measurements alternately: each round runs one benchmark process of each measurement.
-
-        The iterator yields after each process, except an anchor's."""
+        """Run rounds of the group; yield after each block of an added measurement, or after a wait."""
         began = waited_s = 0.0
         while True:
             order = self._group = [trial for trial in self._group if trial.outcome is None]
@@ -155,8 +152,7 @@ class Session:
     def _anchor(self, anchor: Trial, ours: Sequence[Trial]) -> None:
         """Run one block (benchmark process) of an anchor.
 
-        An anchor is a kernel whose time shows the machine's speed. If the anchor's first block fails, the anchor is
-        removed from the run."""
+        If the anchor's first block fails, the anchor is removed from the run."""
         try:
             block, _ = run_block(self._bench, self._toolchain, anchor)
         except (ToolError, OSError) as error:
@@ -257,7 +253,7 @@ def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[b
 
 
 def _run(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
-    """Run one benchmark process; return the times that it printed (a block) and its wall time in seconds."""
+    """Run one benchmark process; return the times that it printed, and its wall time in seconds."""
     with bench.store.scratch() as scratch:
         bench.store.place(scratch, trial.objects)
         command = processes.Command(

@@ -61,7 +61,7 @@ class _Profiled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SiteTrials:
-    """Measures the sites of cases (the places that launch a dispatch), one case after the other."""
+    """Measures the sites of cases, one case after the other."""
 
     executor: StageExecutor
     bench: BlockRunner
@@ -175,7 +175,7 @@ class SiteTrials:
         return program, calls
 
     def _repeated(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> tuple[_Read, int | None]:
-        """Profile calls in a process; return (what `read` extracts from the profile, interval in ms).
+        """Run and profile a case, again after a failure; return (result of `read`, interval in ms).
 
         The runtime empties its event buffer at this interval. The interval is `flush_ms` in the first attempt. Later
         attempts use `_FLUSH_MS`, because events may have been lost."""

@@ -255,14 +255,14 @@ def rotation_action(resolver: Resolver, case: Case) -> Action | None:
 
 
 def has_dispatches(chain: CaseState) -> bool:
-    """Return whether a case's module has dispatches."""
+    """Return whether a case's module has dispatches. If that is not known, return True."""
     # Without any, the runtime refuses dispatch statistics.
     compiled = chain["compile"].record
     return compiled is None or bool(compiled.facts.get("dispatches", True))
 
 
 def trial(executor: StageExecutor, chain: CaseState, made: Artifacts) -> Trial:
-    """Prepare the measurement of a case; return it as a `Trial` that has not run yet.
+    """Prepare the measurement of a case.
 
     `chain` has the states of the case's stages. The key of the stage `profile` must be known. `made` has the case's
     compiled code and its inputs."""

@@ -58,7 +58,7 @@ def split(text: str) -> list[str]:
 def canonical(entries: str) -> str:
     """Return the entries of a dictionary attribute in canonical form: sorted, with uniform white space.
 
-    Equal attributes have the same canonical form. Braces around `entries` are optional."""
+    Braces around `entries` are optional."""
     inner = entries.strip()
     inner = inner[1:-1] if inner.startswith("{") and inner.endswith("}") else inner
     words = (re.sub(r"\s*([=,])\s*", r"\1", " ".join(part.split())) for part in split(inner))

@@ -124,7 +124,7 @@ def without_resources(text: str) -> str:
 def callable_name(name: str) -> bool:
     """Return whether the runtime's tools accept `name` as the name of a function.
 
-    They accept valid UTF-8 without a zero byte."""
+    They accept no zero byte and no invalid UTF-8. In `name`, U+FFFD stands for bytes that are not valid UTF-8."""
     return "\ufffd" not in name and "\0" not in name
 
 
@@ -136,7 +136,7 @@ def mentions(text: str, name: str) -> bool:
 def module_name(text: str) -> str:
     """Return the name that a module has after it is compiled.
 
-    The name is in `text`. A module without a name is called `module`."""
+    A module without a name is called `module`."""
     match = re.search(rf"^module @({_SYMBOL})", text, re.MULTILINE)
     return _symbol(match[1]) if match else "module"
 

@@ -76,7 +76,8 @@ def generic(
         output: the name and the type of the `outs` operand.
         arguments: the names of the block's arguments, first for the inputs, then for the output.
         lines: the ops of the block, and as the last item the name of the yielded value.
-        attribute: the attribute by which a tuning requests a lowering, as `{…} `; or an empty string."""
+        attribute: an attribute that requests a lowering, such as `{compilation_info = #compilation}`, or an empty
+            string."""
     *work, yielded = lines
     tensors = [*inputs.values(), output[1]]
     block = ", ".join(f"%{a}: {t.element.signless} loc(unknown)" for a, t in zip(arguments, tensors, strict=True))
@@ -126,10 +127,10 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 
 
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
-    """Return the `lines` of a `generic` that adds the product of two inputs to `%so_far`.
+    """Return ops that add the product of two inputs to `%so_far`.
 
-    `factors` is a dict from each input's block argument to its tensor type. Both inputs are first converted to the
-    type `to`."""
+    The result is a value for the parameter `lines` of the function `generic`. `factors` is a dict from each input's
+    block argument to its tensor type. Both inputs are first converted to the type `to`."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [

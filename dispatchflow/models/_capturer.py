@@ -57,7 +57,7 @@ def _start(number):
 
 
 class Capturer:
-    """Makes a module store the operands and results of its dispatches in new globals (slots)."""
+    """Changes a module so that it stores operands and results of its dispatches in new globals (slots)."""
 
     def __init__(self, module, execution):
         self.module, self.execution = module, execution
@@ -119,8 +119,8 @@ class Capturer:
     def value(self, name, value, dims):
         """Add operations that store an operand or result of a dispatch in a new global (slot).
 
-        `name` is the operand (`in0`) or result (`out0`), and `dims` are its dynamic sizes. Returns the fields of a
-        `models.captured.Value`, as a dict."""
+        `name` is, for example, `in0` for the first operand and `out0` for the first result. `dims` are the dynamic
+        sizes of `value`. Returns the fields of a `models.captured.Value`, as a dict."""
         facts = {"value": name, "type": str(value.type), "slot": None, "dims": [], "why": None}
         if isinstance(value.type, ir.RankedTensorType):
             return facts | self.tensor(value, dims)
@@ -161,8 +161,7 @@ class Capturer:
     def wrap(self, function, counters):
         """Add the function `df_capture`; return the types of `function`'s results, as text.
 
-        `df_capture` calls `function` and returns its results, then the values of all slots (globals with captured
-        values). `counters` are the indices of the slots that count how often a dispatch is executed."""
+        `counters` are the indices of the slots that count how often a dispatch is executed."""
         type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         kinds = [ir.Type.parse(kind) for _, kind in self.slots]
         attributes = {

@@ -18,7 +18,7 @@ SCOPE = "model"  # the scope of the weights, which `parameters = ["model=net.irp
 
 
 class Refused(Exception):
-    """The import failed. The dict `told` has the problem, a hint, and whether the user's input is wrong."""
+    """The import failed."""
 
     def __init__(self, problem, hint="", wrong_input=False):
         super().__init__(problem)
@@ -141,7 +141,7 @@ class Locations:
 
 
 def _exported(module, arguments, options):
-    """Export a PyTorch module to MLIR and its weights to a file; return (MLIR text, number of weights)."""
+    """Write a PyTorch module's MLIR text and weights to files; return (MLIR text, number of weights)."""
     import torch
     from iree.compiler.extras import fx_importer
     from iree.turbine import aot

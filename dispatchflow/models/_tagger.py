@@ -2,8 +2,8 @@
 
 A tag is a name that this script writes into an MLIR location. If the compiler replaces an operation, the new
 operations get the location and the tag of the old operation. The script runs as a process of its own. It imports only
-neighboring scripts, a toolchain's Python bindings and the standard library. Each command writes JSON
-(`models/tagged.py`):
+neighboring scripts, a toolchain's Python bindings and the standard library. Each command writes JSON of a type that
+`models/tagged.py` defines. The commands are:
 - `tag` sets the location of operation N of the source module to `df.op.N`.
 - `sites` sets the location of dispatch N to `df.site.N`, before the compiler merges equal dispatches.
 - `launches` finds the operations of the host program that launch dispatches, and reads both kinds of tags from them."""
@@ -146,7 +146,6 @@ def sites(options):
 
 
 def _is_entered(operation):
-    """Return False for an operation of the dialect linalg, and True for any other operation."""
     # `_computation` describes the operations in a linalg body, as scalars of the linalg operation.
     return not operation.name.startswith("linalg.")
 

@@ -24,8 +24,7 @@ If a folder has files, `doit extract` overwrites them only if the folder's `site
 class Bundle(msgspec.Struct, frozen=True):
     """The content of a bundle, a folder in which the sites of one case can be run separately.
 
-    A site is a place of the case's program that launches a dispatch. The content includes the flags with which the
-    sites are compiled and run."""
+    The content includes the flags with which the sites are compiled and run."""
 
     case: str
     title: str
@@ -63,9 +62,7 @@ WRONG = (
 
 
 def spec(bundle: Bundle) -> str:
-    """Return the text of `sites.toml`, a spec (input file) of dispatchflow.
-
-    The spec has one `[[sweep]]` table for each module."""
+    """Return the text of `sites.toml`, a spec (input file) of dispatchflow."""
     lines = [f"{MARK}{bundle.case}, each by itself. The files are relative to this one."]
     if bundle.left_out:
         lines.append(f"# The case has the tuning {bundle.left_out}. It reads a file and is left out here.")

@@ -16,14 +16,15 @@ Operations without operands depend on the point `constant`."""
 
 
 class DefUse:
-    """The def-use graph of a module's operations."""
+    """The edges between the points of a def-use graph, and searches along the edges."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self.owner = [self._owner(number) for number in range(len(nodes))]
-        """The number of each operation's node.
+        """The number of the outermost operation around each operation; its own number if there is none.
 
-        For an operation in the body of a linalg operation, it is the number of the linalg operation."""
+        Modules, functions, loops and the like (`kinds.is_frame`) do not count as outer operations. For example, an
+        operation in the body of a linalg operation has the number of the linalg operation."""
         self.before: dict[Point, dict[Point, None]] = {}
         self.after: dict[Point, dict[Point, None]] = {}
         for number in range(len(nodes)):
@@ -59,22 +60,18 @@ class DefUse:
         self.after.setdefault(made, {})[used] = None
 
     def sources(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return all points on which `point` depends, directly or through nodes.
-
-        A point is a node, or for example an argument of a function (see `Point`). The search continues through a node
-        only if `is_passed` returns True for the node."""
+        """Return the points on which `point` depends, directly or through operations that `is_passed` accepts."""
         return self._reached(self.before, [point], is_passed)
 
     def users(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return all points that depend on `point`, directly or through operations that `is_passed` accepts.
-
-        A point is an operation or, for example, a function's argument."""
+        """Return all points that depend on `point`, directly or through operations that `is_passed` accepts."""
         return self._reached(self.after, [point], is_passed)
 
     def between(self, begin: Iterable[Point], end: Iterable[Point], is_passed: Callable[[int], bool]) -> set[int]:
-        """Return the numbers of the nodes inside a path from a point of `begin` to a point of `end`.
+        """Return the numbers of the operations between the ends of paths from `begin` to `end`.
 
-        A path leads from values to their uses. `is_passed` returns True for all nodes inside the path."""
+        The paths lead from values to their uses. A path counts only if `is_passed` returns True for each operation
+        between its ends."""
         forward = self._reached(self.after, begin, is_passed)
         backward = self._reached(self.before, end, is_passed)
         return {point for point in forward & backward if isinstance(point, int) and is_passed(point)}

@@ -1,7 +1,7 @@
 """Make a `[[sweep]]` table of a spec for each module that the script `_extractor.py` wrote.
 
 Each module has one dispatch of a program. The table names the module, its inputs and its expected results. A site is
-a place of the program that launches a dispatch."""
+a place of the program that launches a dispatch. Sites with equal dispatches share a module."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class Sweep(msgspec.Struct, frozen=True):
 def extractor_argv(python: str, bindings: str, source: str, facts: str) -> tuple[str, ...]:
     """Return a command line that runs the script `_extractor.py`.
 
-    `source` is the file with the module, and `facts` is the file into which the script writes a description of the
-    extracted modules (`Extracted`). Both files are in the working directory."""
+    `source` is the file with the program from which the script extracts modules. The script writes a description of
+    these modules (`Extracted`) to the file `facts`."""
     return (python, "-I", "-S", str(_SCRIPT), f"--bindings={bindings}", f"--input={source}", f"--facts={facts}")
 
 
@@ -137,8 +137,6 @@ def sweep(
     The table is named after the first of `sites`, and has the inputs and results of this site.
 
     Args:
-        program: the program of the sites.
-        extracted: the modules of the program.
         number: the number of the module.
         sites: the sites that launch the module's dispatch (see `captured_first`).
         captured: the captured operands and results of the first site by name (`in0`, `out0`), or a text that says why

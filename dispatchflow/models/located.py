@@ -1,7 +1,7 @@
 """Decide which sites of a program compute wrong results, by comparing each site with a reference.
 
 A site is a place of the program that launches a dispatch. The reference is the same dispatch, compiled for another
-target."""
+target and called with the same operands."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ _HOST = "no single site is wrong: accumulated error or the host program"
 
 
 class ResultCheck(msgspec.Struct, frozen=True):
-    """The comparison of one result of a site with the result of the reference.
-
-    The reference is the same dispatch, compiled for another target and called with the same operands."""
+    """The comparison of one result of a site with the result of the reference."""
 
     result: int
     word: str
@@ -73,10 +71,7 @@ class SiteCheck(msgspec.Struct, frozen=True):
 
 
 class Located(msgspec.Struct, frozen=True):
-    """The comparison of the results of a case's sites with expected results from a reference.
-
-    A site is a place of the case's program that launches a dispatch. The reference is the same dispatch, compiled for
-    another target."""
+    """The comparison of the results of a case's sites with expected results from a reference."""
 
     case: str
     reference: str
@@ -114,7 +109,7 @@ class Located(msgspec.Struct, frozen=True):
 
     @property
     def conclusion(self) -> str:
-        """One line of text that says which sites are wrong and which were not compared."""
+        """One line about the wrong sites. If no site is wrong, it says which sites were not compared."""
         if wrong := self.wrong:
             first, others = wrong[0].site, [str(check.site) for check in wrong[1:]]
             also = f"; also wrong: site {', '.join(others)}" if others else ""

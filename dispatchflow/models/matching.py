@@ -50,7 +50,7 @@ def matched(program: Program, profile: Profile) -> list[tuple[Group, Launch]]:
 def _command_buffers(program: Program) -> list[list[Site]]:
     """Return the sites of each command buffer, in the order in which the command buffers are created.
 
-    Sites that run while the program is loaded are left out."""
+    Sites in initializers are left out."""
     sites = sorted(
         (site for site in program.sites if not site.at_load), key=lambda site: (site.command_buffer, site.command)
     )

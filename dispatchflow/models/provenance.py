@@ -1,4 +1,6 @@
-"""Find out which operations of the user's module each site of the compiled program computes."""
+"""Find out which operations of the user's module each site of the compiled program computes.
+
+A site is a place of the compiled program that launches a dispatch."""
 
 from __future__ import annotations
 
@@ -117,9 +119,11 @@ def _is_users(kind: str) -> bool:
 
 
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
-    """Infer what a dispatch computes if `located` has no operations for the dispatch.
+    """Infer what dispatches compute if their locations do not show it.
 
-    For example, a dispatch between the dispatches of operations 3 and 5 may compute operation 4."""
+    `located` has the operations that the locations show, for each dispatch. Returns a dict from the index of each
+    dispatch without such operations to the numbers of the operations that it may compute. For example, a dispatch
+    between the dispatches of operations 3 and 5 may compute operation 4."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)

@@ -1,8 +1,9 @@
 """Add up the times of a program's sites by source operation, by scope or by executable.
 
 A site is a place of the program that launches a dispatch. A source operation is an operation that the user wrote. A
-scope is a prefix of the names of source operations, such as `blocks.0`. The time of each site is in exactly one part.
-If times are added up by source operation, a site that computes `conv1` and `relu1` is in the part `conv1 + relu1`."""
+scope is a prefix of the names of source operations, such as `blocks.0`. The time of each site is in exactly one sum.
+If times are added up by source operation, a site that computes `conv1` and `relu1` is in the sum named
+`conv1 + relu1`."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _SETUP = frozenset({"linalg.fill", "tensor.empty", "arith.constant", "onnx.Const
 
 
 class Part(msgspec.Struct, frozen=True):
-    """The summed times of all sites that have the same name, such as the name of a source operation."""
+    """The summed times of all sites of the same source operations, the same scope or the same executable."""
 
     name: str
     sites: tuple[int, ...]
@@ -56,7 +57,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def rolled_up(program: Program, times: ProgramTimes, by: By, depth: int = 1) -> tuple[Part, ...]:
-    """Add up the times of sites that have the same name; return one part for each name, the longest first.
+    """Add up the times of sites that have the same name; return the sums, the longest time first.
 
     `by` is what gives a site its name: its source operations (`op`), the first `depth` components of their names
     (`scope`), or its executable (`executable`). With depth 2, `blocks.0.attn/linear` belongs to `blocks.0`."""

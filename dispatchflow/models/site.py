@@ -13,9 +13,9 @@ Evidence = Literal["location", "data flow", "launch"]
 - `location`: an operation inside the site's dispatch has the location of the source operation.
 - `data flow`: the locations inside the dispatch may be wrong, because loads, stores and moves of data may have the
   location of another operation. In the def-use graph, the source operation lies between the operations of the
-  preceding dispatches and the operations of the following dispatches. If no operation lies there, the source
-  operation belongs to a preceding or following dispatch, and has a location that occurs inside the site's dispatch.
-  For example, a copy into a padded tensor has the location of the convolution that reads the tensor.
+  preceding dispatches and the operations of the following dispatches. If no operation lies between them, the
+  source operation is one that a preceding or following dispatch computes too. Its location occurs inside the site's
+  dispatch. For example, a copy into a padded tensor has the location of the convolution that reads the tensor.
 - `launch`: the compiler added the dispatch after it had formed all other dispatches. The operation that launches the
   dispatch has the location of the source operation."""
 
@@ -54,7 +54,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Site(msgspec.Struct, frozen=True):
-    """A place of a program that launches a dispatch."""
+    """A place of a program that launches a dispatch, and what is known about this dispatch."""
 
     number: int
     """The site's position in program order, from 1."""

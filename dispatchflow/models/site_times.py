@@ -214,7 +214,7 @@ def _site(group: Group, launches: Sequence[Launch], own_ns: int) -> SiteBlock:
 
 
 def program_times(program: Program, blocks: Sequence[Block]) -> ProgramTimes:
-    """Compute the time of each site from all blocks, and divide the median call's time into parts.
+    """Combine the times of several blocks of the same program.
 
     Raises:
         IndexError: there are no blocks.
@@ -245,9 +245,7 @@ def _per_call(sums: Sequence[int], rest: Sequence[int], call_ns: int, calls: int
 
 
 def _groups(blocks: Iterable[Block]) -> list[Group]:
-    """Unite groups that have a site in common: (3, 7) and (7, 9) become (3, 7, 9).
-
-    The sites of a group cannot be distinguished."""
+    """Unite groups that have a site in common: (3, 7) and (7, 9) become (3, 7, 9)."""
     whole: dict[int, set[int]] = {}
     for group in {site.sites for block in blocks for site in block.sites}:
         union = set(group).union(*(whole.get(site, ()) for site in group))

@@ -154,8 +154,8 @@ def deviation(weights: Array, scores: Array) -> Array:
 def balanced(shape: Shape, turned: bool) -> list[Array]:
     """Return inputs in which, for each query, all keys have equal scores.
 
-    A score is a sum of terms that are 8 or -8. The keys have the same terms, in different random orders. If `turned`
-    is true, the signs of all queries are reversed."""
+    A score is a sum of terms that are 8 or -8. All scores of a query have the same terms, in different random
+    orders. If `turned` is true, the signs of all queries are reversed."""
     # If a kernel does not read one place of a key, only the score of this key rises or falls. If the score rises, the
     # key gets nearly all the weight. Queries alternate in sign, so that a score that falls for one query rises for the
     # next; `turned` swaps the signs of the queries. If the kernel does not read one place of a query, the scores from

@@ -73,7 +73,7 @@ def _require_words(operation: type[Operation]) -> None:
 def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], by: str) -> None:
     """Check that no dim or option of the operations has a name in `taken`.
 
-    `by` says for the error message what uses these names, such as `a column of every row`.
+    `by` says in the error message what such a name already is, such as `a column of every row`.
 
     Raises:
         DispatchflowError: a dim or an option has a name in `taken`."""

@@ -12,7 +12,7 @@ from dispatchflow.operations.api import Array, Library, Loop, Operand, Signature
 
 
 class Convolution(Summed, Window):
-    """The base class of convolutions. The weights are not flipped.
+    """A convolution of images with weights. The weights are not flipped.
 
     A layout, such as `nhwc_hwcf`, names the dims of the image and then those of the weights, one letter for each dim.
     The layouts are named as in linalg's ops."""

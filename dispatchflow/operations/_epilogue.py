@@ -64,7 +64,7 @@ class Summed(Operation):
 
     @property
     def _function(self) -> str | None:
-        """The function in the epilogue, `relu` or `gelu`; None if the epilogue has no function."""
+        """The epilogue's relu or gelu, such as `relu` in `bias+relu`; None if the epilogue has neither."""
         return self.epilogue.partition("+")[2] or None
 
     @cached_property
@@ -149,8 +149,8 @@ class Summed(Operation):
     def library_types(self) -> Signature:
         """The element types with which a library (numpy or PyTorch) computes the sum, before the epilogue.
 
-        If the epilogue reads an operand, the sum is not rounded to the result's type, but keeps the accumulator's type.
-        """
+        If the epilogue reads an operand, the sum keeps the accumulator's type, because the epilogue comes before the
+        rounding. Otherwise the sum is rounded to the result's type."""
         types = self.types
         return Signature(types.operands, types.accumulator, types.accumulator) if self.parameters() else types
 

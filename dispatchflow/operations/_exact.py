@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol
 from dispatchflow.mlir.types import Signature, TensorType
 
 _SETS = 4
-"""The largest number of sets of exact inputs, not counting the set with negative sums.
+"""The largest number of sets of exact inputs, not counting a set that shows a missing relu.
 
-Each set needs a call of the module. `thinnings` may add the set with negative sums."""
+Each set needs a call of the module. For the set that shows a missing relu, see `Thinning.clipped`."""
 
 FEW = 3
 """The least number of results that should depend on each input element.
@@ -26,8 +26,7 @@ _ROWS = 16
 """The least number of results that should use each element of a factor, if there is a relu or gelu.
 
 If fewer results use an element, as in a product A·B with fewer than 16 rows or columns, the recipe `random` may not
-show a missing relu. The operation then has a set of exact inputs with negative sums (`Thinning.clipped`). It also has
-this set if a factor is unsigned."""
+show a missing relu. The operation then has a set of exact inputs with negative sums (`Thinning.clipped`)."""
 
 
 _LARGEST_BITS, _SUM_BITS, _SUM_TERMS, _RESULT_BITS = 8, 32, 32, 8
@@ -35,8 +34,8 @@ _LARGEST_BITS, _SUM_BITS, _SUM_TERMS, _RESULT_BITS = 8, 32, 32, 8
 
 The recipe shows sums that a kernel computes in too few bits. It is used if factors are integers of at most 8 bits, sums
 are computed in at least 32 bits and have at least 32 terms, and results have at least 8 bits. Otherwise the recipe is
-not needed or shows nothing. For example, factors of 16 bits do not need it: their sums in the recipe `exact` exceed the
-range of 32 bits, and a kernel that adds in fewer bits gives wrong results."""
+not needed or shows nothing. For example, sums of 16-bit factors are so large in the recipe `exact` that they already
+show a kernel that adds in fewer than 32 bits."""
 
 
 class Operand(Protocol):
@@ -68,9 +67,7 @@ class Operation(Protocol):
 
 
 class ExactRange(NamedTuple):
-    """Limits on an operation's inputs, small enough that no sum is rounded.
-
-    For example, the elements of a matrix are integers from -3 to 3."""
+    """Limits on an operation's inputs, small enough that no sum is rounded."""
 
     r: int
     """The largest magnitude: values are in -r … r, without 0."""
@@ -96,7 +93,7 @@ def has_largest(operation: Operation) -> bool:
 def exact_range(operation: Operation) -> ExactRange:
     """Choose limits on an operation's inputs, so small that additions are exact.
 
-    For example, a float matrix has integers from -3 to 3."""
+    For example, the nonzero elements of a float matrix are -3, -2, -1, 1, 2 or 3."""
     # r is the largest of 3, 2 and 1 with which a sum is exact if all its terms are nonzero; if there is none, r is 1. A
     # small r is better than terms that are zero, because a lost term is noticed only if it is not zero. If the result
     # is narrower than the accumulator, r is also small enough for the result's type to represent most sums exactly, if
@@ -115,7 +112,9 @@ def exact_range(operation: Operation) -> ExactRange:
 
 
 def _fits(operation: Operation, sum: float) -> bool:
-    """Return whether the result's type represents integers up to the magnitude `sum` exactly."""
+    """Return whether the result's type represents integers up to the magnitude `sum` without rounding.
+
+    Integer types never round: larger integers wrap."""
     return not operation.types.result.is_float or sum <= 2**operation.types.result.digits
 
 
@@ -168,7 +167,7 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
 def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
     """Choose the zeros in each set of inputs of the recipe `exact`.
 
-    The set that detects a missing relu is left out."""
+    `thinnings` adds the set that shows a missing relu (`Thinning.clipped`)."""
     # If all terms may be nonzero, there is one set. There are two if clipping or rounding of the results may hide an
     # error in one set. Otherwise there are as many sets as are needed for each element of each operand to contribute to
     # a result in at least one set, but at most `_SETS`.
@@ -198,9 +197,10 @@ def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
-    """Estimate how often an element of `operands` is used, at the least, in the products of `operation`.
+    """Return how many products use one element of an operand, on average.
 
-    For matrices [m, k] and [k, n], the result is min(m, n)."""
+    If `operands` has several operands, the result is the smallest of their averages: min(m, n) for matrices [m, k] and
+    [k, n]."""
     products = operation.result().size * operation.terms
     return min((products // operand.type.size for operand in operands if operand.type.size), default=1)
 

@@ -48,7 +48,9 @@ def balanced(raw: Array, recipe: str, layer: bool, types: Signature) -> Array:
 
 
 def _blocks(raw: Array, recipe: str, layer: bool, larger: Array | None = None) -> Array:
-    """Return numbers with a sum near 0 along the last axis, such as [1, -2, 2, -1], in the shape of `raw`."""
+    """Return blocks of numbers with a sum near 0, such as [1, -2, 2, -1].
+
+    Here `raw` and the result have the shape [rows, blocks, elements of a block]."""
     size = raw.shape[2]
     # A block adds up to 0, or to -1 if its size is odd and `layer` is false. Exception: [2] for `layer` and size 1.
     order, negative = raw.argsort(axis=2), size // 2 + size % 2

@@ -10,7 +10,7 @@ from dispatchflow.units import whole
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One parameter of an operation besides its sizes, types and layout, such as a stride."""
+    """The values, the meaning and the default of a parameter such as a stride."""
 
     values: Sequence[str] | range
     meaning: str

@@ -21,9 +21,9 @@ def dtype_of(element: ElementType) -> np.dtype:
 def stream(index: int, recipe: int, count: int) -> Array:
     """Return the first `count` random 64-bit integers of a stream.
 
-    `index` is the number of the operand. A recipe is a way to make inputs, and `recipe` is the recipe's number: 0 for
-    `exact`, 1 for `random`, 2 for `wide`, 3 for most recipes that an operation defines itself, 5 for `largest`, and 6
-    or more for `exact2`, `exact3`, …"""
+    `index` is the number of the operand. `recipe` is the number of a recipe, which is a way to make inputs: 0 for
+    `exact` and `far`, 1 for `random`, 2 for `wide` and `wide2`, 5 for `largest`, 6 or more for `exact2`, `exact3`, …,
+    and 3 for all others."""
     # The value 4 is no recipe: `verification.power` chooses with it where it plants errors in operands.
     raw: Array = np.random.Philox(key=np.array([SEED + recipe, index], dtype=np.uint64)).random_raw(count)
     return raw
@@ -43,7 +43,7 @@ def below(raw: Array, bound: int) -> Array:
 
 
 def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1.0) -> Array:
-    """Return uniform random numbers: floats in [low, high), integers in the type's range."""
+    """Return uniform random numbers: floats from `low` to `high`, integers in the type's range."""
     dtype = dtype_of(element)
     if not element.is_float:
         signed = raw if element.is_unsigned else raw.view(np.int64)

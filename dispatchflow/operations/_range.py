@@ -25,9 +25,9 @@ Span = tuple[int, int]
 
 
 def exponents(element: ElementType, subnormal: bool = False) -> Span:
-    """Return the binary exponents of a type's smallest number and of its largest power of two.
+    """Return the binary exponents of a type's smallest positive number and of its largest power of two.
 
-    If `subnormal` is false, the smallest number is the smallest normal one. The result is limited to -300 … 300."""
+    If `subnormal` is false, subnormal numbers do not count. The result is limited to -300 … 300."""
     return _exponents(element, 1, subnormal)
 
 
@@ -38,9 +38,7 @@ def lowest(element: ElementType) -> float:
 
 
 def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
-    """Return the exponents of a type's smallest number, and of its largest number divided by `times`.
-
-    If `subnormal` is false, the smallest number is the smallest normal one. The result is limited to -300 … 300."""
+    """Return the same as `exponents`, but with the type's largest number divided by `times`."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     least = info.smallest_subnormal if subnormal else info.smallest_normal
     return max(round(log2(float(least))), -_FURTHEST), min(floor(log2(float(info.max) / times)), _FURTHEST)
@@ -70,16 +68,16 @@ def spans(operation: Operation) -> list[Span]:
 
 
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
-    """Return a number for each row of a matrix, or for each index of the axes `lines` of an array.
+    """Return a number, counted from 0, for each line of an array with the shape `shape`.
 
-    `line_numbers((3, 4), (0,))` returns [[0], [1], [2]]: one number for each row. The result broadcasts to
-    `shape`."""
+    A line has fixed indices on the axes `lines`. `line_numbers((3, 4), (0,))` returns [[0], [1], [2]], because the
+    lines are the rows. The result broadcasts to `shape`."""
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     return np.arange(prod(sizes)).reshape(sizes)
 
 
 def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
-    """Return powers of two that broadcast to `shape`, one for each index of the axes `lines`.
+    """Return powers of two that broadcast to `shape`, one for each line (see `line_numbers`).
 
     `powers((4, 5), (0,), (0, 3))` returns [[8], [1], [2], [4]]: 2**0 to 2**3 in a mixed order, one for each row."""
     count = span[1] - span[0] + 1
@@ -89,9 +87,10 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return powers of two for a tensor, one for each index of the axes `lines`.
+    """Return powers of two for a tensor, one for each line (see `line_numbers`).
 
-    For a tensor of the shape [m, n] and `lines` (0,), the result has the shape [m, 1]."""
+    For a tensor of the shape [m, n] and `lines` (0,), the result has the shape [m, 1]. The type represents `count`
+    powers of two from each returned power on, if it has enough of them."""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
     # The type represents `count` powers of two from each of these powers on, unless it has fewer.
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
@@ -211,7 +210,7 @@ def surplus(operand: Operand, operation: Operation) -> int:
 def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:
     """Return a copy of `values` with every third line moved near the lowest number of `element`.
 
-    If `lines` is (0,), each row is a line. For i8, [[-3, -1], [-2, -1]] then becomes [[-128, -126], [-2, -1]]."""
+    For lines, see `line_numbers`. For i8 and `lines` (0,), [[-3, -1], [-2, -1]] becomes [[-128, -126], [-2, -1]]."""
     # A line is a slice with fixed indices on the axes `lines`. All of `values` are negative.
     # The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest
     # number, and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest

@@ -108,8 +108,8 @@ class Window(Operation):
     def windows(self, image: Array, border: Any) -> Iterator[tuple[int, int, Array]]:
         """Yield (i, j, pixels) for the element in each row i and column j of the window.
 
-        `pixels` is an array [n, oh, ow, c] of the image's pixels under this element, for each position (oh, ow) of the
-        window. Pixels outside of the image have the value `border`."""
+        `pixels` is an array [n, oh, ow, c]. It has the pixel under this element, for each of the n images and each of
+        the oh · ow positions of the window. Pixels outside of the image have the value `border`."""
         import numpy as np
 
         image = np.moveaxis(image, [self.layout.index(letter) for letter in "nhwc"], range(4))

@@ -250,7 +250,7 @@ class Operation(Workload):
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return `error(operands)`. Override this if the inputs of a recipe have a smaller error bound."""
+        """Return a bound like `error`, for a recipe's inputs. Override this if they have a smaller bound."""
         return self.error(operands)
 
     @property
@@ -266,12 +266,12 @@ class Operation(Workload):
 
     @property
     def addends(self) -> int:
-        """The number of operands that add one value each to a sum, such as a bias or an initial value."""
+        """The number of operands that are added to the sums, such as a bias or an initial value."""
         return 0
 
     @property
     def clips(self) -> bool:
-        """Whether a relu or gelu is applied to the sums, so that errors of negative sums may not show."""
+        """Whether a relu or gelu follows the sum of a result element. It may hide errors of negative sums."""
         return False
 
     @property

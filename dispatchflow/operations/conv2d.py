@@ -45,7 +45,8 @@ class Conv2d(Convolution):
     ) -> str:
         """Return MLIR ops that define `%sum`, the convolution of an image with the weights.
 
-        With groups, each channel axis is split into two axes: the group, and the channel within the group."""
+        With groups, the ops split the axis `c` of the image, and the axis `f` of the weights and of the result. Each
+        becomes two axes: the group, and the channel within the group."""
         if self.groups == 1:
             return Convolution.convolved(self, name, image, weights, accumulator, attribute)
         of_image, of_weights = self.layout.split("_")

@@ -24,7 +24,7 @@ _MAXIMA = {"numpy": "np.maximum(x0, x1)", "torch": "torch.maximum(x0, x1)"}
 
 
 class Elementwise(Operation):
-    """A function of each element of a matrix, or of each pair of elements of two matrices.
+    """A function of each element of a matrix, or of two elements at the same place in two matrices.
 
     The function `gelu` is computed with the error function (erf)."""
 
@@ -110,7 +110,7 @@ class Elementwise(Operation):
 
     @property
     def bitwise(self) -> bool:
-        """Whether only one result is correct, because the function rounds at most once."""
+        """Whether the function rounds at most once. If it does, only one result is correct."""
         return not self._curved
 
     def operands(self) -> tuple[Operand, ...]:

@@ -28,9 +28,7 @@ class MatmulSplitk(Contraction):
 
     @property
     def dispatches(self) -> int | None:
-        """The compiler must make two dispatches: one for the products of the slices, and one that adds them.
-
-        If there is only one dispatch, the compiler has fused the products with the sum."""
+        """Two dispatches. If there is only one, the compiler has fused the products with the sum."""
         return 2
 
     @property

@@ -55,7 +55,7 @@ class Norm(Operation):
         return ("counted", *mixed, *(["shifted"] if self._layer else []), *few, "random")
 
     def _few(self, recipe: str) -> Array:
-        """Return which rows of a recipe's inputs have at most `_terms` nonzero elements, as a mask."""
+        """Return a mask of the rows that have only a few nonzero elements in the inputs of a recipe."""
         import numpy as np
 
         third: Array = np.arange(self.sizes[0]) % 3 == 2

@@ -26,9 +26,7 @@ class QuantizedMatmul(Contraction):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """An empty tuple, because no tuning can tile the op.
-
-        IREE 3.13 replaces the op by several ops that handle the zero points separately."""
+        """An empty tuple, because no tuning can tile the op."""
         return ()
 
     def reference(self, operands: Sequence[Array]) -> Array:
@@ -36,7 +34,5 @@ class QuantizedMatmul(Contraction):
         return Contraction.reference(self, [*centered, *operands[2:]])
 
     def flops(self) -> int:
-        """Each term counts as two flops. The subtraction of zero points does not count.
-
-        IREE does not subtract zero points in each term: it computes their effect separately from the product."""
+        """Each term counts as two flops. The subtraction of zero points does not count."""
         return Contraction.flops(self)

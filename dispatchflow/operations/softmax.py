@@ -12,8 +12,8 @@ from dispatchflow.operations.api import Array, Library, Operand, Operation, Sign
 class Softmax(Operation):
     """Softmax of each row.
 
-    With the element types `f16`, sums are computed in f16, and only rows of up to 512 elements can be verified. With
-    `f16_f32_f16`, everything is computed in f32."""
+    With the dtype `f16`, sums are computed in f16. Rows of more than 512 elements are then skipped, because they cannot
+    be verified. With `f16_f32_f16`, everything is computed in f32."""
 
     name: ClassVar[str] = "softmax"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
@@ -118,8 +118,7 @@ class Softmax(Operation):
     def _low(self, largest: Array) -> Array:
         """Return an array of numbers near the lower end of the element type's range.
 
-        The array has the shape of the boolean mask `largest`. For f16, an element is -65408 where the mask is true, and
-        -65504 elsewhere. For f32, these numbers are -2**126 and -2**127."""
+        The array has the shape of the boolean mask `largest`."""
         import numpy as np
 
         # f16: the exponential of the distance overflows. f32: a kernel may compute powers of two, and multiply its
@@ -129,9 +128,9 @@ class Softmax(Operation):
 
     @property
     def _stairs(self) -> tuple[int, float]:
-        """The number T of steps by which a row's running maximum rises, and an exponent p (see `_rising`).
+        """The number T of stairs in a row that `_rising` makes, and an exponent p.
 
-        After step t, exp(maximum) is (t / T)**p."""
+        After stair t, exp(running maximum) is (t / T)**p."""
         # An online softmax rescales its sum at each stair. If it omits this at stair 2, where this matters least, the
         # relative error is about (1 + p) · (2**p - 1) / T**(1 + p): more than the bound, which grows with T.
         stairs, power = (8, 1.0) if self.signature.accumulator.bits == 16 else (512, 0.2)
@@ -139,9 +138,9 @@ class Softmax(Operation):
 
     @property
     def _nearest(self) -> float:
-        """The largest possible distance between two random inputs: 32 for results in f32, 8 for f16.
+        """The distance from a row's maximum at which the tests of `_rising` begin.
 
-        The inputs of `_rising` test larger distances from a row's maximum."""
+        Random inputs test smaller distances: two of them differ by at most 32 for results in f32, and by 8 for f16."""
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:
@@ -226,10 +225,7 @@ class Softmax(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error of each result, for inputs that a recipe makes for verification.
-
-        For recipes other than `random`, the bound of a result y is at most y · (largest y of the row) / 4, unless y
-        is so small that it may be flushed to zero."""
+        """Return a bound on the error of each result, for inputs that a recipe makes for verification."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np

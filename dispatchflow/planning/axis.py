@@ -42,10 +42,10 @@ class Axis:
 def axis(written: object, forms: str = FORMS) -> Axis:
     """Parse `written`: a size, a range of sizes, or a list of sizes and ranges.
 
-    Error messages show `forms`, which describes the allowed forms.
+    `forms` is a text for error messages that describes the allowed forms.
 
     Raises:
-        AxisError: `written` has none of the forms in `FORMS`, or a size is outside 1 … 2**31 - 1.
+        AxisError: `written` has none of the allowed forms, or a size is outside 1 … 2**31 - 1.
     """
     items = written if isinstance(written, list | tuple) else [written]
     if not items:

@@ -153,7 +153,7 @@ def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -
 def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
     """Return those operations in `names` that have all options in `words`.
 
-    If some of these operations accept all values in `words`, only those operations are returned."""
+    If some of them also accept the types, layouts and option values in `words`, the others are left out."""
     options = set(words) & set(OPTIONS)
     written = [(word, value) for word in _NARROWING if word in words for value in sweep_words.values(word, words[word])]
     having = [name for name in names if options <= set(OPERATIONS[name].options)]
@@ -163,8 +163,8 @@ def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
 def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str]:
     """Return the names of those operations in `names` that have no dims besides `dims`.
 
-    Each operation in `names` must have all of `dims`. If `Operation.by_dims` is true for some of the operations without
-    other dims, only the names of those operations are returned."""
+    Each operation in `names` must have all of `dims`. If preferred operations are among the results, the others
+    are left out (see `_preferred`)."""
     return _preferred([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
 
 

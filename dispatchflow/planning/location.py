@@ -50,9 +50,7 @@ class Location:
         return f"{word} = [" + ", ".join(f'"{value}"' for value in values) + "]"
 
     def sizes(self, dim: str, values: Sequence[int]) -> str:
-        """Return the dimension `dim` and a list of sizes as a user writes them in this place.
-
-        For example, this is `n = [512, 1024]` in a spec, and `n=512,1024` on the command line."""
+        """Return the dimension `dim` and a list of sizes as a user writes them in this place."""
         if self._on_line(dim):
             return f"{dim}={','.join(map(str, values))}"
         return f"{dim} = {list(values)}"
@@ -62,9 +60,7 @@ class Location:
 
     @property
     def folder(self) -> str:
-        """A text for messages that says to which directory paths are relative.
-
-        Paths on the command line are relative to the directory of dodo.py, because doit changes into that directory."""
+        """The directory to which paths are relative, as a text for messages."""
         return f"{LINE_FOLDER}, or to -d if given" if self._is_line else "the spec's directory"
 
     def paths(self, word: str) -> str:

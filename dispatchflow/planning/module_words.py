@@ -54,7 +54,7 @@ def modules(words: Any, against: Target | None, place: Location, read: Read) -> 
     `against` is the target that computes the expected results; None if there is no such target.
 
     Raises:
-        SpecError: a file cannot be read, an input cannot be parsed, or a function is missing.
+        SpecError: a value is not valid, a file cannot be read, or a function cannot be found or called.
     """
     if not (files := listed(words.file)):
         hint = f"Write {place.spelt('file', 'my.mlir')}, relative to {place.folder}."
@@ -113,7 +113,8 @@ def of_file(
         problem: the reason why the inputs are unknown; None if they are known.
 
     Raises:
-        SpecError: the file cannot be read, or a function is missing.
+        SpecError: the file cannot be read, its functions cannot be found or called, or `library` is given for an MLIR
+            file.
     """
     source, content = file(name, "file", place, read)
     importer = "onnx" if name.endswith(onnx_file.ENDING) else None
@@ -152,7 +153,7 @@ def listed(written: str | list[str] | None) -> list[str]:
 def file(name: str, word: str, place: Location, read: Read) -> tuple[File, bytes]:
     """Read the file `name`. Return its path and digest as a `File`, and its bytes.
 
-    `word` is the key of the sweep that names the file; error messages mention this key.
+    Error messages mention `word`, the key under which the sweep names the file.
 
     Raises:
         SpecError: the file cannot be read.

@@ -1,4 +1,4 @@
-"""Expand sweeps into a plan, which has the cases and the impossible combinations that are skipped.
+"""Expand sweeps into a plan.
 
 The functions of this file read no file and start no tool."""
 
@@ -54,7 +54,7 @@ class Plan:
 
 
 def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
-    """Return the cases that `sweeps` request, and the impossible combinations that are skipped.
+    """Combine the values of each sweep into cases; equal cases of several sweeps become one.
 
     If `tags` is not empty, only sweeps with a matching tag are used.
 

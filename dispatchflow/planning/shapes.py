@@ -32,7 +32,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class ShapeClass:
-    """A named class of shapes, such as `tiny`. It has a list of shapes for each of several operations."""
+    """A named class of shapes, such as `tiny`."""
 
     name: str
     reason: str
@@ -67,9 +67,9 @@ def classes_of(operation: str) -> dict[str, tuple[Shape, ...]]:
 
 
 def _shape(line: str) -> Shape:
-    """Parse a line of shapes.toml, such as `1x56x56x64 stride=2 a model's layer`.
+    """Parse the text of one shape, such as `1x56x56x64 stride=2 a model's layer`.
 
-    The line has sizes, then options, then a description."""
+    The text has sizes, then options, then a description."""
     sizes, *words = line.split()
     options = [word.split("=") for word in words if "=" in word]
     pairs = tuple((word, int(value) if value.isdecimal() else value) for word, value in options)

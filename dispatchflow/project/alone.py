@@ -28,7 +28,8 @@ def times(workspace: Workspace, chain: CaseState, program: Program) -> dict[int,
     """Return a dict from a site's number to the time that the site takes when it runs alone.
 
     The times are from rows with the case's target, device, threads and toolchain. For each extracted module, the newest
-    of these rows is used. Sites without such a row are missing.
+    row with hot inputs is used. The newest row with cold inputs is used too, if there is one. Sites without a time for
+    hot inputs are missing.
 
     Raises:
         DamagedObject: an object was damaged or missing; its records have been dropped.

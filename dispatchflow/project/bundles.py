@@ -38,7 +38,7 @@ _OURS = re.compile(rf"s\d{{2,}}\..*|{re.escape(bundle.SPEC)}|{re.escape(bundle.R
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The captured operands and results of sites. Their contents are files in the store."""
+    """The captured operands and results of sites."""
 
     values: Mapping[int, Mapping[str, Value]]
     """The captured operands and results of each site: `values[3]["in0"]` is the first operand of site 3.

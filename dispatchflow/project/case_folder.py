@@ -129,9 +129,7 @@ def _inputs(program: Workload) -> dict[str, str]:
 
 
 def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
-    """Return a dict from the name of each link in a case's folder to the digest of the linked file.
-
-    The linked files are objects of the store."""
+    """Return a dict from the name of each link in a case's folder to the digest of the linked file."""
     found: dict[str, Digest] = {}
     program = chain.case.library_program
     names = {

@@ -49,9 +49,7 @@ class CasePhases:
 
     @cached_property
     def dumped(self) -> Record:
-        """The record of the compile that dumps the module after every phase.
-
-        The dumps are linked in the case's folder."""
+        """The record of the compile that dumps the module after every phase."""
         return self._kept(made.dump)
 
     def passes(self) -> Record:
@@ -94,8 +92,7 @@ class CasePhases:
     def file(self, name: str) -> str:
         """Return the path of the link `name`, relative to the directory of dodo.py.
 
-        The link is in the subfolder `folder` of `build/CASE/`. It points to a file in the store that the compiler
-        dumped, such as the module after a phase."""
+        The link points to a file that the compiler dumped, such as the module after a phase."""
         return os.path.relpath(self._folder / name, self.workspace.root)
 
     @property

@@ -58,7 +58,7 @@ class CaseSites:
         """A list with at most one line, which says how many sites exceed the machine's highest known rates.
 
         Calibration kernels reached these rates (flops/s and bytes/s). A site with small arrays can exceed these
-        rates, because the arrays are in faster caches."""
+        rates, because its arrays fit in faster caches than the arrays of the calibration kernels."""
         return sites.above_ceilings(self.rows, calibration.MARGIN)
 
     @property
@@ -79,10 +79,9 @@ class CaseSites:
 
 
 def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
-    """Return the sites of a case and their times from the store.
+    """Return the sites of a case; None if they were not requested or have not been found.
 
-    Returns None if the sites were not requested or have not been found. If an object is damaged, a warning
-    is logged, and the result is None."""
+    If an object is damaged, a warning is logged, and the result is None."""
     step = chain.sites
     if step is None or step.record is None or step.state != "made":
         return None

@@ -59,7 +59,8 @@ def clean(workspace: Workspace) -> str:
     Raises:
         StoreError: the records are damaged, or a run that uses the store started this command.
         SpecError: `keep=referenced` is given, but there are no cases.
-        ToolchainError: `keep=referenced` is given, but an available toolchain does not run.
+        ToolchainError: `keep=referenced` is given, but a toolchain in `workspace.toolchain_words` is missing or does
+            not run.
     """
     store, values = workspace.store, workspace.values
     dry = values.get("dry", False)
@@ -108,8 +109,7 @@ def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) 
 def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
     """Return the keys of all records in the store that belong to the requested cases.
 
-    They include the records of all available toolchains, of other commands (such as captures), and of the times of
-    sites under every measurement protocol."""
+    The records may come from any available toolchain, any command and any measurement protocol."""
     if not workspace.plan.cases:
         raise SpecError("there are no cases", {"given": "keep=referenced"}, "Everything would be removed.")
     keys: set[Key] = set()

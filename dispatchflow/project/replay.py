@@ -20,7 +20,7 @@ from dispatchflow.store.stamps import ABSENT, stamp
 from dispatchflow.tools import machine
 
 _ANSWERS = 100
-"""The number of answers (outputs of earlier runs) that are kept. Older answers are removed."""
+"""The number of answers that are kept. Older answers are removed."""
 
 
 def _file(name: str) -> str:
@@ -124,9 +124,7 @@ _LOOK: dict[str, Callable[[str], str]] = {
 
 
 class Replay:
-    """The answer of a command line, and the inputs on which the answer depends.
-
-    The answer is the exit code and the text of an earlier run with nothing to do."""
+    """The answer of a command line, and the inputs on which the answer depends."""
 
     def __init__(self, dodo: Path, words: Sequence[str], variables: Mapping[str, str], own: Sequence[str] = ()) -> None:
         """Read the state of the inputs on which every answer depends, such as the code of dispatchflow.

@@ -103,8 +103,8 @@ def _check_objects(store: Store, count: int | None, found: report.Findings) -> N
 def _is_sound(store: Store, digest: Digest, of: str, found: report.Findings) -> bool:
     """Return whether an object, which is a file in the store, is undamaged.
 
-    If the object is damaged or missing, a line is added to `found.wrong`. In this line, `of` says what the object is.
-    """
+    If the object is damaged, missing or unreadable, a line is added to `found.wrong`. In this line, `of`
+    says what the object is."""
     state = "damaged" if store.path(digest).exists() else "missing"
     try:
         store.checked(digest)

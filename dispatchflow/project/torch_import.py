@@ -65,8 +65,8 @@ def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
     are written beside `out`. After a failure, earlier files are unchanged.
 
     Raises:
-        SpecError: packages or `function` are missing, `function` returns no module with example arguments, or `out`
-            is not a writable `.mlir` file.
+        SpecError: packages or `function` are missing, `function` does not return the pair (module, example arguments),
+            an example argument is not a tensor, or `out` is not a writable `.mlir` file.
         ToolError: the user's code fails, or the module cannot be exported.
     """
     if out.suffix != ".mlir":

@@ -57,7 +57,7 @@ class Workspace:
         root: the directory with the specs, the store and `build/`.
         values: the variables of the command line.
         seen: records what is read, so that a later run can repeat the output.
-        say: prints a line about a long wait or long work, before progress is displayed.
+        say: prints a line about a long wait or long work.
     """
 
     def __init__(

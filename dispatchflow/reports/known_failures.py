@@ -34,9 +34,9 @@ One entry describes all cases that fail in the same way."""
 def entries(
     failed: Sequence[CaseState], toolchain: str, old: Sequence[KnownFailure], selected: Sequence[CaseState]
 ) -> tuple[str, int]:
-    """Return TOML text that lists known failures, and the number of cases that were not tried again.
+    """Return TOML text that lists known failures, and the number of cases that are kept from `old`.
 
-    The text lists the cases in `failed`. Cases in `old` that were not tried again stay listed."""
+    The text lists the cases in `failed`. A case in `old` is kept if `selected` has no new result for it."""
     # Older releases are not covered: if a case passed with a covered release, its failure is reported as a regression.
     bounds = _bounds(toolchain)
     now: dict[str, _Kind] = {}
@@ -119,10 +119,10 @@ def old_entries(text: str, path: PurePath) -> list[KnownFailure]:
 
 
 def pattern(reason: str) -> str:
-    """Return a regular expression that matches `reason` with any SSA values, types and numbers.
+    """Return a regular expression that matches texts like `reason`.
 
-    If the text before the first SSA value or type is long enough to identify the error, the expression covers only
-    this text."""
+    The texts may have other SSA values, types and numbers. If the text before the first SSA value or type is long
+    enough to identify the error, the expression covers only this text."""
     text = naming(reason)
     parts = ([_escaped(each) for each in NUMBER.split(part)] for part in VALUE.split(text))
     return COUNTED.sub(r"\1s?\2 (is|are) wrong", ".*".join(r"[-+.,\w]+".join(part) for part in parts))

@@ -242,7 +242,7 @@ def reconfigured(program: Program, configurations: Mapping[str, str], alone: Map
 def remarks(program: Program, times: ProgramTimes | None, doubt: str | None) -> list[str]:
     """Return the lines below a table of sites.
 
-    One line splits the time of a call into its parts. Further lines say what is unknown. `doubt` is the reason why the
+    One line splits the time of a call into its parts. Further lines explain the table. `doubt` is the reason why the
     sites have no times; None if they have times."""
     lines = []
     if times is not None:

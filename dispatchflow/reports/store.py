@@ -26,7 +26,6 @@ def overview(
     Args:
         objects: the store's objects, which are files that are named by their digest.
         rest: the other files in the store.
-        cases: the number of cases.
         cases_bytes: the total size of objects, records and results.
         everyones: the folder that all projects of the user share, and its size in bytes.
     """

@@ -44,8 +44,8 @@ _AUXILIARY = ("fill", "pack", "unpack")
 def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[str] = ()) -> str:
     """Return a table with one line per case.
 
-    If there are more than `MAX_SHOWN` cases, the table has only the failures and the fastest correct rows of each
-    shape. `fresh` has the cases that were measured in this run. `stale` has the cases whose new measurement failed."""
+    For more than `MAX_SHOWN` cases, the table has up to `MAX_SHOWN` failures and `MAX_SHOWN` fastest correct rows.
+    `fresh` has the cases that were measured in this run. `stale` has the cases whose new measurement failed."""
     shown = list(rows)
     note = ""
     if len(rows) > MAX_SHOWN:
@@ -58,7 +58,7 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[
 
 
 def _fastest(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield, for each shape, the correct rows that are not certainly slower than a comparable row."""
+    """Yield the fastest correct rows for each combination of shape, target, number of threads and so on."""
     # Shapes are examined as the caller iterates, because `right` reads a row's records and the caller shows only a few.
     shapes: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in filter(believed, rows):

@@ -133,7 +133,7 @@ def kind(reason: str) -> str:
 
 
 def naming(reason: str) -> str:
-    """Return the part of `reason` that identifies the error, without details of wrong elements."""
+    """Return the first part of `reason`, which identifies the error."""
     # The part ends before the first SSA value or type, unless fewer than `_ENOUGH` characters would be left.
     text = _DETAIL.split(reason.partition("\n")[0].rstrip())[0]
     value = VALUE.search(text) or _QUOTED.search(text)

@@ -44,8 +44,9 @@ def roofline(
 ) -> dict[str, Any]:
     """Return the cells `bound` and `percent_of_peak` of a row. Both are None if a needed value is unknown.
 
-    `bound` is what limits the call by the roofline model: `compute` or `memory`. `percent_of_peak` is the call's rate
-    of flops or bytes in percent of the machine's highest. `ceilings` has the highest flops per s and bytes per s."""
+    `bound` says what limits the call according to the roofline model: `compute` or `memory`. `percent_of_peak` is
+    the call's rate of flops or bytes in percent of the machine's highest. `ceilings` has the highest flops per s and
+    bytes per s."""
     if flops is None or traffic_bytes is None or ceilings[1] is None or (flops and ceilings[0] is None):
         return {"bound": None, "percent_of_peak": None}
     compute_ns = flops / ceilings[0] * 1e9 if ceilings[0] else 0.0

@@ -284,7 +284,8 @@ def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str
 def dispatches(chain: CaseState) -> list[tuple[str, str, float | None]]:
     """Return (name, applied configuration, median in ns) of each dispatch, in the compiler's order.
 
-    The median time includes all executions of the dispatch in one call. It is None if the dispatch has no times."""
+    If a call executes a dispatch several times, the dispatch's time is the sum. The median is None if the dispatch has
+    no times."""
     compiled, found = chain["compile"].record, measured(chain)
     times = found.conditions.get("dispatches_ns", {}) if found else {}
     return [

@@ -71,7 +71,7 @@ def verification_of(chain: CaseState) -> str:
 
 
 def verification_version_of(chain: CaseState) -> int | None:
-    """Return the version of the verification that gave a case's verdict; None if there is no verdict."""
+    """Return the current version of the verification if a case has a verdict, and otherwise None."""
     return VERIFICATION if chain["verify"].record else None
 
 

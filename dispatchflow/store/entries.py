@@ -30,9 +30,9 @@ class Source(Protocol):
 
 
 def named_files(outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-    """Select the outputs of `emit` or `compile` that the compiler reads besides the module.
+    """Select object files (machine code) and files of a tuning from the outputs of `emit` or `compile`.
 
-    They are object files (machine code) or files of a tuning. Their names have the form `DIGEST.SUFFIX`."""
+    The compiler reads these files besides the module. Their names have the form `DIGEST.SUFFIX`."""
     # No other name has a dot, unless a library computes the case.
     return {name: digest for name, digest in outputs.items() if "." in name}
 
@@ -54,9 +54,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class RecordHead(msgspec.Struct, frozen=True, dict=True):
-    """A record with only the columns that planning needs, because planning reads thousands of records.
-
-    The other columns are read from the database when they are first used."""
+    """A record with only the columns that planning needs, because planning reads thousands of records."""
 
     key: Key
     ok: bool
@@ -103,7 +101,7 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
     """All timings of one case under one measurement protocol.
 
     Each benchmark process gives one timing, which is called a block. The fields are the columns that planning needs.
-    The other columns are read from the database when they are first used."""
+    """
 
     id: int
     key: Key
@@ -175,7 +173,7 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
 
 
 class Reader(Protocol):
-    """The database queries that planning (deciding what must run) uses."""
+    """The database queries that planning uses."""
 
     def found(self, key: Key) -> RecordHead | None: ...
 

@@ -58,7 +58,7 @@ class Claims:
         self._descriptor = _opened(path)
 
     def take(self, key: str) -> bool:
-        """Try to lock `key`. Return False if another process holds the lock."""
+        """Try to lock `key`, and return whether this succeeded."""
         try:
             self._set(fcntl.F_WRLCK, key)
         except BlockingIOError:

@@ -24,7 +24,7 @@ _FORMAT = "1"
 
 
 class MachineFacts:
-    """Facts about one machine, such as its highest measured speed, that all projects of a user share."""
+    """Reads and changes the facts about one machine, such as its highest measured speed."""
 
     def __init__(self, root: Path | None, machine: str, see: See = stamp) -> None:
         self.root, self._see = root.absolute() if root else None, see

@@ -103,7 +103,7 @@ class Records(Database):
         return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
 
     def passed_compiles(self, toolchain: Digest) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
-        """Yield (code digest, key's ingredients) of successful compiles by toolchains other than `toolchain`."""
+        """Yield (code digest, ingredients) of successful compiles by toolchains other than `toolchain`."""
         others = "stage = 'compile' and ok and json_extract(ingredients, '$.toolchain') <> ?"
         for code, text in self._all(f"select code, ingredients from record where {others}", toolchain):
             yield code, self.value(text)
@@ -130,9 +130,7 @@ class Records(Database):
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Record the newest key of each stage of the case `name`.
-
-        `shown` has an identifier of the row that the folder `build/CASE/` shows, or is empty."""
+        """Record the newest key of each stage of the case `name`, and which row `build/CASE/` shows."""
         with self._transaction():
             # {"CASE PATH": identity} (see schema.py), or {} if the folder could not be written.
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
@@ -214,7 +212,9 @@ class Records(Database):
         return reason, self.value(conditions), self.value(ingredients), run, at
 
     def blocks(self, measurement: int) -> list[tuple[float, float | None, float]]:
-        """Return (ns per call, ns in a call's dispatches, duration in s) of each benchmark process, in order."""
+        """Return (ns per call, ns of its dispatches, duration in s) of each benchmark process, oldest first.
+
+        The time of dispatches is None if IREE's runtime does not report it."""
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
@@ -240,7 +240,7 @@ class Records(Database):
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Return a dict from each name to the identity of the row that was recorded last under this name."""
+        """Return the newest row's identity for each name in `names` that has rows, and maybe for other names."""
         wanted = list(names)
         # The result then has further names.
         if len(wanted) > 500:
@@ -276,7 +276,7 @@ class Records(Database):
         return [part for (part,) in self._all("select distinct part from row where part is not null")]
 
     def rows_of(self, part: str) -> list[dict[str, Any]]:
-        """Return the rows of the Parquet file `part`, the oldest first. Newer rows have a higher `number`."""
+        """Return the rows assigned to the file `part`, the oldest first. Newer rows have a higher `number`."""
         first = int(self.remembered("first_row") or 0)
         found = self._all("select rowid, content from row where part = ? order by rowid", part)
         return [{**self.value(content), "number": first + number} for number, content in found]

@@ -43,8 +43,7 @@ class Removal:
 def kinds(sizes: Mapping[Digest, int], held: Iterable[StoredRecord]) -> dict[Digest, str]:
     """Return the kind of each object in `sizes`, such as `logs`.
 
-    The kind is `unreferenced` if no record in `held` refers to the object. `sizes` maps an object's digest to its size.
-    """
+    The kind is `unreferenced` if no record in `held` refers to the object."""
     found: dict[Digest, str] = {}
     for record in held:
         for name, digest in record.outputs.items():
@@ -85,12 +84,13 @@ def removal(
 ) -> Removal:
     """Choose the objects (files) and records that `doit store clean` removes from a store.
 
-    Objects without a record, and records with a missing object, are always removed.
+    Objects without a record, and records with a missing object, are always removed. If neither `keep` nor
+    `limit_bytes` is given, nothing else is removed.
 
     Args:
         sizes: the size in bytes of each object.
         held: all records that refer to objects.
-        keep: the keys of records whose objects stay. If there is no `limit_bytes`, all other objects are removed.
+        keep: the keys of records whose objects stay. If only `keep` is given, all other objects are removed.
         limit_bytes: the oldest objects are removed until the total size in bytes is at most this value."""
     keys = dict.fromkeys(record.key for record in held if not sizes.keys() >= set(record.outputs.values()))
     held = [record for record in held if record.key not in keys]

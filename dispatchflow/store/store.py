@@ -46,7 +46,7 @@ class DamagedObject(Exception):
 
 
 class Store:
-    """A directory with objects, records of actions, and locks. An object is a file named by its digest.
+    """A directory with objects, records of actions, and locks.
 
     Raises:
         StoreError: the directory is on a network file system, or cannot be written.
@@ -188,8 +188,8 @@ class Store:
     def lock(self, key: Key) -> AbstractContextManager[None]:
         """Return a context that holds the lock of `key`, the key of an action.
 
-        Meanwhile no other thread of any process can run this action. A thread must never hold the locks of two keys,
-        because two such threads could wait for each other."""
+        While the context is active, no other thread or process can run this action. A thread must never hold the locks
+        of two keys, because two such threads could wait for each other."""
         return self._entering(locked(self.root / "locks" / key[:2], whom=_maker))
 
     def busy(self) -> AbstractContextManager[None]:

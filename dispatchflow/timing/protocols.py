@@ -36,9 +36,7 @@ class Protocol:
 
     @property
     def pauses(self) -> bool:
-        """Whether a run may wait between two rounds.
-
-        In a round, one block (benchmark process) of each case is measured."""
+        """Whether a run may wait between two rounds."""
         return self.span_s > 0
 
     @property

@@ -19,9 +19,9 @@ CONTROLS = 3
 FIRST_ROUNDS, ALL_ROUNDS = 14, 28
 """The number of rounds after which a comparison may end early, and the largest number of rounds.
 
-Controls are the cases that are measured to compare two runtimes. In each round, each control is measured once. A
-control whose verdict is `same` after `FIRST_ROUNDS` is not measured further. If a control is then `faster` or `slower`
-with the confidence `FIRST_CONFIDENCE`, no control is measured further."""
+In each round, each control is measured once. A control whose verdict is `same` after `FIRST_ROUNDS` is not measured
+further. If a control is then `faster` or `slower` with the confidence `FIRST_CONFIDENCE`, no control is measured
+further."""
 
 FIRST_CONFIDENCE = 0.9998
 
@@ -42,7 +42,7 @@ The machine may have become faster or slower since that run."""
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A control is a case that is measured with the old and the new runtime to compare their speed."""
+    """The times of a control with the old and the new runtime, and their comparison."""
 
     case: str
     together: bool
@@ -66,9 +66,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The answer to the question whether two runtimes are equally fast on a device.
-
-    If the runtimes are equally fast, measurements with the old runtime are valid for the new runtime."""
+    """The answer to the question whether two runtimes are equally fast on a device."""
 
     old: str
     """The version of the old runtime, which made the measurements that may be reused."""
@@ -89,13 +87,12 @@ class Judgement:
     def unknown(self) -> bool:
         """Whether all comparisons are undecided and no control failed with the new runtime.
 
-        A control is a case that is measured with both runtimes to compare their speed. A control failed if the
-        case cannot be measured with the new runtime, or gives wrong results."""
+        A control failed if the case cannot be measured with the new runtime, or gives wrong results."""
         return not self.moved and all(control.comparison.verdict == "undecided" for control in self.controls)
 
     @cached_property
     def unsound(self) -> bool:
-        """Whether the new runtime gives wrong results for one of the measured cases (controls)."""
+        """Whether the new runtime gives wrong results for one of the controls."""
         return any((control.failure or "").startswith(UNSOUND) for control in self.controls)
 
     @property
@@ -104,7 +101,7 @@ class Judgement:
 
     @property
     def has_few_controls(self) -> bool:
-        """Whether the judgement could change if further cases (controls) were measured."""
+        """Whether the judgement could change if further controls were measured."""
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
     def should_be_repeated(self, controls: int, run: str) -> bool:
@@ -115,10 +112,10 @@ class Judgement:
 
     @property
     def largest(self) -> Control:
-        """The measured case (control) that changed most with the new runtime.
+        """The control that changed most with the new runtime.
 
-        Failed controls come first, then controls that are `faster` or `slower`, then all other controls. Among
-        controls of the same kind, the control whose time changed by the largest factor comes first."""
+        A failure outweighs the verdicts `faster` and `slower`, which outweigh all other verdicts. If several controls
+        are equal in this, the control whose time changed by the largest factor is chosen."""
         return max(self.controls, key=lambda c: (c.moved, c.failure is not None, abs(log(c.comparison.ratio))))
 
     @property

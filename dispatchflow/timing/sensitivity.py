@@ -12,12 +12,12 @@ from math import sqrt
 Runs = Sequence[tuple[float, float]]
 """Pairs (log of the anchors' time, log of one case's time), one pair for each run.
 
-Anchors are kernels that never change. Only the differences between runs matter, so the times may have any unit."""
+Only the differences between runs matter, so the times may have any unit."""
 
 _LEAST_SD = 0.03
 """The smallest standard deviation of the noise in log(case's time) that `Sensitivity.learned` assumes.
 
-A case's noise may be smaller, but the times of the anchors (kernels that never change) have noise of their own."""
+A case's noise may be smaller, but the times of the anchors have noise of their own."""
 
 _PRIOR_CASES = 4
 _ROUNDS = 10
@@ -25,15 +25,11 @@ _ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The estimated sensitivity of a case, as a normal distribution, and the noise of its time.
-
-    The sensitivity says how strongly the case's time follows the machine's speed."""
+    """The estimated sensitivity of a case, as a normal distribution, and the noise of its time."""
 
     mean: float = 0.8
     sd: float = 0.4
-    """The standard deviation of the sensitivity.
-
-    The sensitivity says how strongly the case's time follows the machine's speed."""
+    """The standard deviation of the sensitivity."""
     case_sd: float = 0.01
     """The standard deviation of the part of log(case's time) that the anchors' time does not explain.
 
@@ -42,20 +38,20 @@ class Sensitivity:
     unusual: float = 0.0
     """log(case's time) in the last run, minus the prediction. It is positive if the run was slower.
 
-    The prediction comes from the time of the anchors, which are kernels that never change."""
+    The prediction comes from the time of the anchors."""
 
     @property
     def _weight(self) -> float:
         """The weight of the mean if this estimate is the prior for `learned`.
 
-        The slope that is fitted to the runs has the weight sum(dx**2)."""
+        The runs have the weight sum((x - mean of x)**2), where x is log(anchors' time) in a run."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:
         """Return a case's sensitivity to the machine's speed, estimated from `runs` with `self` as the prior.
 
-        The sensitivity is the slope of log(case's time) over log(anchors' time). The method is Bayesian linear
-        regression with a normal-inverse-gamma prior. The constant term has no prior."""
+        The method is Bayesian linear regression. Sensitivity and noise have a normal-inverse-gamma prior. The level
+        has no prior."""
         dx, dy = _apart([x for x, _ in runs]), _apart([y for _, y in runs])
         freedom = self.freedom + max(0, len(runs) - 1)
         weight = self._weight
@@ -67,16 +63,14 @@ class Sensitivity:
 
 
 PRIOR = Sensitivity()
-"""The sensitivity that is assumed if earlier runs do not show it (docs/measurement.md).
-
-A sensitivity says how strongly a case's time follows the machine's speed."""
+"""The sensitivity that is assumed if earlier runs do not show it (docs/measurement.md)."""
 
 
 def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
     """Return the distribution of the sensitivities of `cases`, to be used as a prior (empirical Bayes).
 
-    A sensitivity says how strongly a case's time follows the machine's speed. A case is left out if this speed was
-    nearly the same in all its runs. `first` counts as much as four cases."""
+    A case is left out if the machine's speed was nearly the same in all its runs. `first` is an assumed distribution.
+    It has the same weight as four cases."""
     known = [runs for runs in cases if sum(x * x for x in _apart([x for x, _ in runs])) > first._weight]
     found = first
     for _ in range(_ROUNDS if known else 0):
@@ -91,10 +85,10 @@ def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
 
 
 class Felt:
-    """The sensitivities of cases: how strongly the time of each case follows the machine's speed.
+    """The sensitivities of cases, estimated from earlier measurements.
 
-    The sensitivities are estimated from `measured`, which yields (key, log(anchors' time), log(case's time)) for each
-    earlier measurement. The key identifies the case."""
+    `measured` yields (key, log(anchors' time), log(case's time)) for each earlier measurement. The key identifies the
+    case."""
 
     def __init__(self, measured: Iterable[tuple[str, float, float]], first: Sensitivity = PRIOR) -> None:
         self._runs: dict[str, list[tuple[float, float]]] = {}
@@ -103,10 +97,10 @@ class Felt:
         self._prior = prior(self._runs.values(), first)
 
     def by(self, key: str, now: tuple[float, float] | None = None) -> Sensitivity:
-        """Return how strongly a case's time follows the machine's speed, estimated from its runs.
+        """Return the sensitivity of a case, estimated from its runs.
 
-        `key` identifies the case. `now` is (log(anchors' time), log(case's time)) in the current run. If `now` is None,
-        only earlier runs count. Anchors are kernels that never change."""
+        `now` is (log(anchors' time), log(case's time)) in the current run. If `now` is None, only earlier runs count.
+        """
         earlier = self._runs.get(key, [])
         return self._prior.learned([*earlier, now]) if now else replace(self._prior.learned(earlier), unusual=0.0)
 

@@ -120,7 +120,7 @@ class _Waits:
                 pass
 
     def seconds(self, cpu_s):
-        """Return the longest time, in s, that a thread waited for a CPU because other processes used the CPU.
+        """Estimate the longest time, in s, that a thread waited for a CPU because of other processes.
 
         `cpu_s` is the CPU time that the tool used. Returns None if the tool may run on all CPUs, or if Linux does not
         report the times."""

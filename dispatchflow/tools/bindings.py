@@ -28,10 +28,9 @@ class Bindings:
 
 
 def bindings_of(toolchain: Toolchain) -> Bindings:
-    """Return the Python bindings of the toolchain's compiler, with an interpreter that can import them.
+    """Return the bindings of the toolchain's compiler, and the interpreter of their Python environment.
 
-    The interpreter is that of the bindings' Python environment. Without an environment, as in a build tree, it is the
-    interpreter of this process.
+    Without an environment, as in a build tree, the result has the interpreter of this process.
 
     Raises:
         OSError: the toolchain has no bindings."""

@@ -69,7 +69,7 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
 def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
     """Return the CPU name and features with which the toolchain compiles for this machine.
 
-    The result has only features that the machine has.
+    The field `features` of the result has only features that the machine offers.
 
     Raises:
         ToolchainError: the compiler reports no CPU, or no CPU in `cpu_features.LEVELS` fits this machine."""

@@ -42,8 +42,9 @@ class Limits:
     def hit(self, time_limit: str, timed_out: bool, stderr: str) -> LimitHit | None:
         """Return the limit that caused the failure of a tool, or that may have caused it.
 
-        Returns None if no limit can be the cause. `time_limit` is the name of the tool's time limit, such as
-        `run_limit`. `timed_out` says whether the tool reached this limit."""
+        The memory limit is a possible cause if the user set it, or if `stderr` says that memory ran out. Returns None
+        if there is no possible cause. `time_limit` is the name of the tool's time limit, such as `run_limit`.
+        `timed_out` says whether the tool reached this limit."""
         if timed_out:
             return LimitHit(time_limit, self.value(time_limit))
         if self.memory_bytes is None:
@@ -60,7 +61,7 @@ class Limits:
         return hit.reason(outcome.failure) if hit else outcome.failure
 
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
-        """Return why a failed step, such as a compile, runs again: `failed at run_limit=10, now 20`.
+        """Return why a failed step runs again, such as `failed at run_limit=10, now 20`.
 
         `recorded` is (name, value) of the limit that may have caused the failure, or None. Returns None if `recorded`
         is None, or if the user has not raised this limit since the failure."""

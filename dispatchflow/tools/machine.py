@@ -35,8 +35,7 @@ def cpu() -> Cpu:
 def described(text: str, number: int) -> Cpu:
     """Return the model, flags and microcode of a CPU, as read from `text`.
 
-    `text` is the content of /proc/cpuinfo. `number` is the number of the CPU. If `text` has no entry for this number,
-    the first entry is used."""
+    `text` is the content of /proc/cpuinfo. If `text` has no entry for the CPU `number`, the first entry is used."""
     blocks = text.split("\n\n")
     block = next((b for b in blocks if re.search(rf"^processor\s*:\s*{number}$", b, re.MULTILINE)), blocks[0])
     fields: dict[str, str] = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.*)$", block, re.MULTILINE))

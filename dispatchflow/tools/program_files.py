@@ -1,4 +1,4 @@
-"""Find all files that a program and its child programs load.
+"""Find the files that a program and its child programs load, except system files.
 
 The program may be a script that starts another program. The environment variable `LD_DEBUG=files` makes glibc's loader
 report all files that each process loads (ld.so(8))."""

@@ -34,7 +34,7 @@ def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[s
     - If LD_LIBRARY_PATH is set, the toolchain's own directories are put first. The tools then load the libraries
       whose content is part of the toolchain's digest (hash).
     - If the linker's path needs shell quotes, IREE_LLVM_EMBEDDED_LINKER_PATH is set to the quoted path. Up to release
-      3.13, the compiler passes this path to a shell without quotes."""
+      3.13, the compiler does not quote the linker's path in the shell command that starts the linker."""
     seen = dict(variables)
     if _LIBRARIES in seen:
         folders = dict.fromkeys(map(os.path.dirname, (toolchain.compiler, os.path.realpath(toolchain.compiler))))

@@ -222,7 +222,9 @@ class MmaTiling(Tuning, ABC):
         return None
 
     def _shared_bytes(self, operation: Operation) -> int:
-        """Return a lower bound on the shared memory that a workgroup needs for copied tiles, in bytes."""
+        """Return the size, in bytes, of the operands' tiles that a workgroup copies to shared memory.
+
+        The workgroup needs at least this much shared memory."""
         known, size = self.known(operation), 0
         tile = {dim: min(extent, known.get(dim, extent)) for dim, extent in self.tile.items()}
         for i in self.promote:

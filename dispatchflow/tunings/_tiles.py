@@ -8,11 +8,10 @@ from dispatchflow.tunings.api import Applied, Lowering, Operation
 
 
 def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowering:
-    """Return the text that gives an operation's main op the attribute `compilation_info`.
+    """Return the MLIR text that sets the attribute `compilation_info` on the op with the tile sizes.
 
-    The main op is the one that gets the tile sizes. `configuration` is its lowering configuration as text. `pipeline`
-    is a pipeline's name, optionally followed by further fields of `translation_info`. `region`: see
-    `Lowering.region`."""
+    `configuration` is the lowering configuration as text. `pipeline` is a pipeline's name, optionally followed by
+    further fields of `translation_info`. `region`: see `Lowering.region`."""
     return Lowering(
         prelude=f"""\
 #config = {configuration}
@@ -48,7 +47,7 @@ def not_applied(asked: str, applied: Applied) -> str:
 def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...]:
     """Check the value of a tuning parameter, and return the sizes in it.
 
-    `name` is the parameter's name, and `value` its value. `form` is the allowed form, such as `[m, n] or [m, n, k]`.
+    `form` is the allowed form, such as `[m, n] or [m, n, k]`.
 
     Raises:
         ValueError: the number of sizes is wrong, or a size is below `least` or not an integer."""

@@ -129,10 +129,10 @@ class Tuning:
         return self.family
 
     def lowering(self, operation: Operation, syntax: Release) -> Lowering:
-        """Return the text that the tuning adds to the operation's MLIR module.
+        """Return the pieces of text that the tuning adds to the operation's MLIR module.
 
-        The text is empty if the tuning consists only of compiler flags. `syntax` is the IREE release whose compiler
-        reads the text."""
+        They are empty if the tuning consists only of compiler flags. `syntax` is the IREE release whose compiler
+        reads the module."""
         return Lowering()
 
     keeps_dispatches: ClassVar[bool] = True
@@ -157,9 +157,9 @@ class Tuning:
         return ()
 
     def unknown_to(self, backend: str) -> str | None:
-        """Return why the compiler's backend `backend` would ignore the tuning, whatever the operation is.
+        """Return why the compiler's backend `backend` would ignore the tuning in every module.
 
-        Returns None if the backend knows the tuning. The answer must also be right for a user's own MLIR file."""
+        Returns None if the backend knows the tuning."""
         return None
 
     def illegal(self, operation: Operation, backend: str) -> str | None:

@@ -65,7 +65,7 @@ class BaseVectorize(Tuning):
     def _threads(self) -> tuple[int, int]:
         """The numbers of invocations in a workgroup: (along n, along m).
 
-        n is the first dimension of the workgroup, because the elements along n are contiguous in memory."""
+        In `workgroup_size`, n comes first, because the elements along n are contiguous in memory."""
         return self.workgroup[1] // self.thread[1], self.workgroup[0] // self.thread[0]
 
     @property

@@ -20,7 +20,7 @@ _NAME = re.compile(r"double_tiling_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)(?:_cache_(\d+(?
 
 @dataclass(frozen=True, slots=True)
 class DoubleTiling(Tuning):
-    """The tile sizes of a product. The matrices of a batch are computed one at a time.
+    """The tile sizes of a product. In a batch of products, tiles have the size 1 along the batch dim.
 
     A product with a vector has only one of the dims m and n. The tile sizes for the other dim are ignored."""
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """One result of calling a compiled function."""
-
     type: str
     """The type with the sizes of this result, such as `4x8xf32`.
 
@@ -22,4 +20,3 @@ class CallResult:
 
     It is None if the result is a bare number (not a tensor) of a type that cannot be read, such as bf16."""
     is_bytes: bool = False
-    """Whether `array` holds raw bytes, because the element type is unknown."""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _BOTH = 2
-"""In a result of `_turn`, this number means that each factor has half of the digits (11 of 22 in f32)."""
 
 _PARTS = 16
 """Kernels may split a factor with at least this many binary digits (f32, f64) into narrower pieces."""
@@ -51,7 +50,8 @@ def stored(array: Array) -> bytes:
 def read(path: Path, dtype: np.dtype | str, shape: tuple[int, ...] = (-1,)) -> Array:
     """Read an array from a file in the format of the runtime (see `stored`).
 
-    Without a shape, the array is flat. If it has 4-bit elements and their number is odd, a 0 is appended."""
+    Without a shape, the array is flat. If the file has an odd number of 4-bit elements, the flat array ends with one
+    more element: the padding of the last byte."""
     if (element := np.dtype(dtype)).name not in _PACKED:
         return np.fromfile(path, element).reshape(shape)
     pairs = np.fromfile(path, np.uint8)
@@ -60,7 +60,7 @@ def read(path: Path, dtype: np.dtype | str, shape: tuple[int, ...] = (-1,)) -> A
 
 
 def made(operation: Operation, recipe: str) -> list[Array]:
-    """Return the operands that a recipe (a way to make inputs) makes for an operation."""
+    """Return the operands that a recipe makes for an operation."""
     if (own := _range.largest(operation) if recipe == "largest" else operation.made(recipe)) is not None:
         types = (operand.type for operand in operation.operands())
         return [values.astype(dtype_of(tensor.element)) for values, tensor in zip(own, types, strict=True)]
@@ -72,8 +72,8 @@ def made(operation: Operation, recipe: str) -> list[Array]:
 def exact(operation: Operation, which: int = 0) -> list[Array]:
     """Return the operands of the recipe `exact`, with which no partial sum needs rounding.
 
-    A recipe is a way to make inputs. An operation may have several sets of such operands: `which` is 0 for the
-    recipe `exact`, 1 for `exact2`, and so on."""
+    An operation may have several sets of such operands: `which` is 0 for the recipe `exact`, 1 for `exact2`, and so
+    on."""
     sets, recipe = thinnings(operation), 5 + which if which else 0
     thinning = sets[which]
     made = []
@@ -98,9 +98,7 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 
 
 def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) -> Array:
-    """Return random nonzero integers for an operand, such as -3 to 3.
-
-    If `clipped` is true, the integers for a floating-point bias are negative."""
+    """Return random nonzero integers for an operand, such as -3 to 3."""
     numbers = exact_range(operation)
     values = below(raw, 2 * numbers.r) - numbers.r
     values += values >= 0  # no zeros: a lost zero would not be noticed
@@ -186,7 +184,7 @@ def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
 
 
 def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
-    """Return the axes along which each operand gets zeros, and the number of nonzero elements.
+    """Return the axes along which each operand gets zeros, and the number of nonzero elements per line.
 
     For `A @ B`, the result `([(1,), ()], 4)` means that each row of A has 4 nonzero elements. B has no zeros."""
     operands, (_, terms) = operation.operands(), wide_digits(operation)
@@ -208,8 +206,9 @@ def wide_places(operation: Operation) -> tuple[list[tuple[int, ...]], int]:
 def _all_codes(operation: Operation) -> int:
     """Return how many different exponents the 8-bit floats of one line may have.
 
-    A line is, for example, a row of A in A·B. The result is 0 if no inputs of the operation test the decoding of 8-bit
-    floats."""
+    A line is, for example, a row of A in A·B. The result is 0 if the factors are not 8-bit floats. It is also 0 if
+    the accumulator or the result has too few binary digits, if an operand is added to the sums, or if a relu or gelu is
+    applied to them."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     # 8-bit floats then have only some of their significands (see `full`).
@@ -278,7 +277,7 @@ def _mask(shape: tuple[int, ...], axes: tuple[int, ...], share: int, part: int =
 def _stride(terms: int) -> int:
     """Return a number near 0.618 · `terms` that has no common factor with `terms`.
 
-    With the result s, the numbers `i * s % terms` are all indices below `terms`, in a scattered order."""
+    If s is the result, `i * s % terms` is a scattered permutation of the indices i = 0, …, `terms` - 1."""
     return next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)
 
 

@@ -213,7 +213,7 @@ _WIDE = ("f64", "i64", "index")
 
 
 def number_type(declared: str, nbytes: int) -> np.dtype[Any]:
-    """Return the numpy type of a bare number (no tensor) that the runtime stores in `nbytes` bytes."""
+    """Return the numpy type of a bare number (no tensor) of 4 or 8 bytes; u1 for other sizes."""
     return np.dtype(f"{'f' if declared in ('f32', 'f64') else 'i'}{nbytes}" if nbytes in (4, 8) else "u1")
 
 
@@ -255,7 +255,7 @@ def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
     if the path has no suffix. `printed` is the module's text with the paths, as the compiler prints it.
 
     Raises:
-        ToolError: planning could not read an object file, or the module's `preprocessing_pipeline` names a file.
+        ToolError: planning could not read an object file, or the module runs a compiler pass that reads a file.
         OSError: an object file has changed since planning, or cannot be read any more."""
     if (option := module.reading_pass(printed)) is not None:
         raise ToolError(f"the module runs a pass that reads a file, {option}: its content would be in no key")

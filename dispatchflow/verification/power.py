@@ -72,7 +72,7 @@ def _unseen(part: Operation) -> list[str]:
 
 
 def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
-    """Return whether a planted error changes results, but no comparison with expected results fails."""
+    """Return True if an error changes a result, and every comparison of results still passes."""
     matters = False
     for recipe in recipes:
         if (seen := recipe.sees(error)) is True:
@@ -176,7 +176,7 @@ def halved(values: Array, element: ElementType) -> Array:
 class _Recipe:
     """The inputs that one recipe makes for an operation, and the expected result.
 
-    A recipe is a way to make inputs. Inputs and result are computed on first use."""
+    Inputs and result are computed on first use."""
 
     def __init__(self, operation: Operation, recipe: str) -> None:
         self._operation, self._recipe = operation, recipe
@@ -185,8 +185,9 @@ class _Recipe:
     def _made(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
         """Return (operands, expected result, arrays with which results are compared).
 
-        The operands and the expected result are float64 or int64. If bits are compared, the third part has only
-        the expected result in the result's type; otherwise it is (reference, tolerance) from `reference.bounds`."""
+        The operands and the expected result are float64 or int64. If bits are compared, the only array in the third
+        part is the expected result, converted to the element type of a kernel's result. Otherwise the third part is
+        (reference, tolerance) from `reference.bounds`."""
         operation, narrow = self._operation, inputs.made(self._operation, self._recipe)
         operands, value = reference.widened(narrow), reference.unrounded(operation, narrow)
         if operation.compares_bits(self._recipe):

@@ -77,7 +77,7 @@ def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe
     """Call the operation's method `method`, and return the result.
 
     Raises:
-        ToolError: the method raises an exception, or the result has a wrong shape.
+        ToolError: the method raises an exception other than MemoryError or OSError, or the result has a wrong shape.
     """
     whose = f"the {method.removesuffix('_on')} of {operation.name}"
     try:

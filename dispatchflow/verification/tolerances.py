@@ -39,7 +39,8 @@ def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Arra
     """Return (tight, loose): two arrays of tolerances with the shape of `expected`.
 
     An element is right if its error is within the tight tolerance, and wrong if its error is above the loose
-    tolerance. `expected` is in float64; `element` is the type of the results' elements."""
+    tolerance. If some errors are between the two and none is above, the verdict is `mistrusted`. `expected` is in
+    float64; `element` is the type of the results' elements."""
     size = abs(expected)
     least = SMALLEST_NORMAL.get(element, 2.0**-126)
     ordered = np.sort(size[np.isfinite(size)], axis=None)
@@ -54,7 +55,9 @@ def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Arra
 
 
 def _rms(ordered: Array, counts: Array | int) -> Array:
-    """Return the root mean square of the `counts` smallest numbers in `ordered`, which is sorted."""
+    """Return the root mean square of the n smallest numbers in `ordered`, for each n in `counts`.
+
+    `ordered` is sorted in ascending order."""
     scale = max(1.0, ordered[-1] / _SQUARABLE) if ordered.size else 1.0
     sums = np.concatenate([[0.0], np.cumsum((ordered / scale) ** 2)])
     found: Array = scale * np.sqrt(sums[counts] / np.maximum(counts, 1))
@@ -64,7 +67,8 @@ def _rms(ordered: Array, counts: Array | int) -> Array:
 def _typical(sizes: Array) -> Array:
     """Return each element's typical magnitude: median of its line * median of its column / median of all.
 
-    A matrix's lines are usually rows (`_length`). Zeros and very large values do not count."""
+    In a matrix whose rows have at least `_LEAST` elements, a line is a row; see `_length`. Zeros and very
+    large values do not count."""
     # Lines and columns (channels) with different scales are each judged by their own scale. Two kinds of elements are
     # left out of the medians: zeros, because masks and clipped results have many zeros, and very large values, such
     # as finfo.min in a mask.
@@ -85,8 +89,7 @@ def _typical(sizes: Array) -> Array:
 def _length(shape: Sequence[int]) -> int:
     """Return how many elements form a line of a result with this shape.
 
-    A typical magnitude is determined for each line. A line extends along the last axis, or along several last axes if
-    the last one has too few elements."""
+    A line extends along the last axis, or along several last axes if the last one has too few elements."""
     # A line needs `_LEAST` elements for its median. If the last axis has fewer, the line extends along the last two
     # axes, the last three, and so on, until it has enough. In an image of 7 × 7 elements, a line extends along both
     # axes.

@@ -1,4 +1,4 @@
-"""Emitted modules, ingredients of keys, command lines and columns equal the files in tests/golden/.
+"""Modules, ingredients of keys, command lines and columns of results equal files in tests/golden/.
 
 The ingredients of a key are everything that decides the output of a stage."""
 

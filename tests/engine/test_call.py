@@ -1,4 +1,4 @@
-"""The reason of a tool's failure is one line, taken from the tool's output."""
+"""The reason of a tool's failure is one line with the signal, the error message or the exit code."""
 
 import pytest
 

@@ -21,9 +21,10 @@ WORDS = "[[known_failure]]\nmatch = 'matmul_*'\nmessage = 'never'\nreason = 'kno
 
 @pytest.fixture
 def recorded(records, resolver_of, case_of):
-    """Return `record(stage, ok)`, a function that stores the outcomes of a case's stages up to `stage`.
+    """Return `record(stage, ok, **changed)`, which stores the outcomes of a case's stages up to `stage`.
 
-    If `ok` is False, `stage` is stored as failed. All earlier stages are stored as successful."""
+    If `ok` is False, `stage` is stored as failed. All earlier stages are stored as successful. `changed` replaces
+    arguments of the resolver, such as the toolchain."""
     records.remember("toolchain:old", json.dumps({"digest": OLD.digest, "version": "3.12.0", "runtime_digest": "old"}))
 
     def record(stage, ok, **changed):
@@ -51,7 +52,10 @@ def recorded(records, resolver_of, case_of):
 
 @pytest.fixture
 def failure(resolver_of, case_of):
-    """Return `find(stage)`, which returns (whether a failure at `stage` is known, the failure's reason)."""
+    """Return `find(stage, releases)`, which plans a case that failed at `stage`.
+
+    `find` declares the failure as known for the compiler releases `releases`, or for all releases by default. It
+    returns (whether the failure counts as known, the failure's reason)."""
 
     def find(stage, releases=""):
         entries = parse(f"{WORDS}stage = '{stage}'\ntoolchain = '{releases}'\n", PurePath("a.toml"))

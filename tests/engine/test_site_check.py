@@ -1,6 +1,7 @@
-"""The key of a site's comparison contains everything that decides the outcome of the comparison.
+"""The key of a comparison contains everything that decides the outcome of the comparison.
 
-Elements that the program never wrote are undefined. The comparison replaces them by zeros."""
+The results of a dispatch in a user's program are compared with the results of a reference. Elements that the program
+never wrote are undefined. The comparison replaces them by zeros."""
 
 from __future__ import annotations
 

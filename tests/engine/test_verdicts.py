@@ -41,7 +41,7 @@ def compiled(case_of, records, resolver_of):
 def verified(records, resolver_of):
     """Return `make(case, runtime, ok)`, which records that the case passed or failed verification.
 
-    `runtime` is the digest of the runtime that verified the case. `ok` is True if the case passed."""
+    `runtime` is the digest of the runtime that verified the case."""
 
     def make(case, runtime, ok, **words):
         resolver = resolver_of(toolchain=replace(TOOLCHAIN, runtime_digest=runtime))

@@ -28,7 +28,7 @@ HERE = Installed("1.30", Digest("d"), "/somewhere")
 def plan_here(tmp_path, monkeypatch):
     """Return `plan(**words)`, which plans one sweep with the variables `words`.
 
-    `plan` returns (names of the cases, reasons of the skips). A skip is a combination that is impossible."""
+    `plan` returns (names of the cases, reasons why other combinations of values are skipped)."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.onnx").write_bytes(model(field(5, tensor("a.bin"))))
     (tmp_path / "a.bin").write_bytes(b"weights")

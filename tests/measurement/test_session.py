@@ -1,7 +1,7 @@
-"""A session measures its cases and the anchors in rounds.
+"""A session measures its cases in rounds.
 
-A round has one block of each case and each anchor. A block is one benchmark process. Rounds are spread over time by
-pauses. Blocks that waited for a CPU are repeated."""
+A round has one block of each case and each anchor. A block is one benchmark process. An anchor is a kernel that never
+changes. Rounds are spread over time by pauses. Blocks that waited for a CPU are repeated."""
 
 from collections import Counter
 from types import SimpleNamespace

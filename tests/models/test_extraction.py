@@ -1,7 +1,7 @@
-"""Each module that is extracted for a site of a program becomes a sweep of a spec.
+"""Each module that is extracted from a program gets a `[[sweep]]` table in a spec.
 
-The sweep names the module's file, its inputs and its expected results. A folder with the modules, the spec and a
-script is called a bundle."""
+A module has one dispatch of the program. The table names the module's file, its inputs and its expected results. A
+folder with the modules, the spec and a script is called a bundle."""
 
 import struct
 import subprocess

@@ -1,4 +1,4 @@
-"""The sites of a program are found in the code that was verified.
+"""The sites (launches of dispatches) of a program are found in the same code that verification ran.
 
 Each site is listed with the operations of the user's program that this site computes."""
 

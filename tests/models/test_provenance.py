@@ -31,7 +31,7 @@ def moving(*origins):
 
 
 def stored(*origins):
-    """Return the body of a dispatch that only loads and stores. IREE 3.13 pads images by such dispatches."""
+    """Return the body of a dispatch that only loads and stores, such as a copy into a padded tensor."""
     around = "iree_tensor_ext.dispatch.tensor.load", "iree_tensor_ext.dispatch.tensor.store", "flow.return"
     return tuple(Computation(kind, origins, tensor="load" in kind) for kind in around)
 

@@ -215,8 +215,8 @@ def scored(judge: Judge) -> Any:
 def online(judge: Judge, tile: int, skipped: Iterable[int] = ()) -> Any:
     """Compute attention tile by tile with a running maximum.
 
-    A tile that raises the maximum must rescale the sums of the earlier tiles. The tiles whose numbers are in `skipped`
-    do not rescale these sums, which is an error."""
+    A tile that raises the maximum must rescale the sums of the earlier tiles. To compute a wrong result, pass
+    `skipped`: the numbers of tiles that do not rescale these sums."""
     (b, m, _, _, k2), scores, v = judge.operation.sizes, scored(judge), judge.operands[2].astype(np.float32)
     own = dtype_of(judge.operation.signature.operands[0])
     largest, total, found = np.full((b, m, 1), -3e38, np.float32), np.float32(0), np.float32(0)

@@ -210,7 +210,7 @@ def test_digits_that_are_lost_at_some_places_of_a_sum_are_found(
 
 
 def pieces(x: Any, dtype: Any, count: int) -> list[Any]:
-    """Return `count` arrays with numbers of type `dtype`; the sum of the arrays is almost `x`.
+    """Return `count` float64 arrays whose elements are rounded to `dtype` and whose sum is almost `x`.
 
     The first array has the largest numbers."""
     found: list[Any] = []

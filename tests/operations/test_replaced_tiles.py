@@ -14,9 +14,10 @@ PLACES = 16
 
 
 def repeated(terms: Any, begin: int, size: int) -> Any:
-    """Return a copy of `terms` whose `size` columns from `begin` on repeat the `size` columns before them.
+    """Return a copy of `terms` in which `size` columns repeat the `size` columns before them.
 
-    If `begin` and `size` are 2, a row [1, 2, 3, 4, 5] becomes [1, 2, 1, 2, 5]."""
+    The replaced columns start at index `begin`. If `begin` and `size` are 2, a row [1, 2, 3, 4, 5] becomes
+    [1, 2, 1, 2, 5]."""
     changed = terms.copy()
     changed[:, begin : begin + size] = terms[:, begin - size : begin]
     return changed

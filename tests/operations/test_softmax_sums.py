@@ -1,4 +1,4 @@
-"""In softmaxes of real sizes, verification detects a wrong maximum, exponential, sum or `1 / sum`.
+"""Verification detects a softmax with a wrong maximum, exponential, sum or `1 / sum`.
 
 Correct softmaxes pass. All results are computed with numpy."""
 

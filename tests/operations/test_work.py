@@ -1,6 +1,6 @@
 """The flops of operations equal counts by hand, and their traffic equals the sizes of the arrays.
 
-The traffic does not include pixels that no window reads."""
+Pixels that no window reads do not count as traffic."""
 
 from __future__ import annotations
 

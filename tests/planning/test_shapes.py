@@ -1,6 +1,6 @@
-"""The shapes of a class, such as `aligned`, have the properties that docs/shapes.md states.
+"""Each named set of shapes, such as `aligned`, has the properties that docs/shapes.md states.
 
-Specs and the command line accept the names of classes."""
+Such a set is called a class. Specs and the command line accept the names of classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`doit store` shows, checks and cleans a store. A clean waits until runs end.
+"""`doit store` shows, checks and cleans a store. `doit store clean` waits until runs end.
 
 The stores contain what the real compiler and runtime produced."""
 

@@ -1,6 +1,6 @@
 """Rows are written once, to Parquet files that are called parts.
 
-The parts of older versions can be read. Damaged parts are named."""
+The parts of older versions can be read. The error for a damaged part names its file."""
 
 import datetime
 import os

@@ -1,4 +1,4 @@
-"""docs/results.md lists all columns of rows, and the queries on this page print what the page shows."""
+"""docs/results.md lists all columns of the result files, and its queries print what the page shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records and objects (stored files) are removed, even while other processes use the store."""
+"""Unneeded records and objects (stored files) are removed when no other process uses the store."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Plant errors that any operation may have, in the numpy reference's operands and in the emitted MLIR.
 
-If verification detects an error in the operands, it must also detect this error in the MLIR."""
+Verification must detect an error in the MLIR if it detects the same error in the operands."""
 
 from __future__ import annotations
 

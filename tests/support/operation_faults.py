@@ -72,9 +72,9 @@ def unfused(operation: Operation, operands: list[Any]) -> Any:
 
 
 def along_the_other_axis(operation: Operation, operands: list[Any]) -> Any:
-    """Return a wrong result: the operand for the channels is added along another axis.
+    """Return a wrong result: the epilogue's parameter is added along another axis.
 
-    Returns None if the operation has no such operand."""
+    The parameter has one element for each channel. Returns None if the operation has no such parameter."""
     if operation.epilogue == "residual" or not operation.parameters():
         return None
     # The function of the epilogue, such as relu, is not applied.

@@ -21,8 +21,7 @@ Kernel = Callable[..., Any]
 def is_reported(operation: Operation, kernel: Kernel) -> bool:
     """Return whether verification finds the kernel wrong with the inputs of at least one recipe.
 
-    A recipe is a way to make inputs. Also assert that verification accepts the expected result with the inputs of
-    every recipe."""
+    Also assert that verification accepts the expected result with the inputs of every recipe."""
     found = False
     for recipe in operation.recipes:
         operands, dtype = made(operation, recipe), dtype_of(operation.types.result)

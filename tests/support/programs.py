@@ -1,7 +1,7 @@
 """Run scripts for the shell or Python in a directory with an odd name, to test how processes are run.
 
-Test files import this pytest plugin as an ordinary module too. The word PYTEST_DONT_REWRITE turns off pytest's
-warning about such imports."""
+Test files import this pytest plugin as an ordinary module too, and pytest would warn about that. The word
+PYTEST_DONT_REWRITE in this docstring turns the warning off."""
 
 import sys
 from pathlib import Path

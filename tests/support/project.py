@@ -189,7 +189,7 @@ def assert_the_next_run_goes_on(project: Project, done: set[tuple[object, ...]])
 def sweep(**words: Any) -> str:
     """Return a spec with one sweep, which is a small matmul on one thread by default.
 
-    `words` add variables to the sweep or replace their values. A variable whose value is None is left out."""
+    `words` add variables to the sweep or replace its default values. A variable whose value is None is left out."""
     table = {"operation": "matmul", "m": 16, "n": 16, "k": 16, "threads": 1, **words}
     return "[[sweep]]\n" + "".join(f"{name} = {_toml(value)}\n" for name, value in table.items() if value is not None)
 

@@ -159,7 +159,9 @@ def _kind(owner: ast.AST, before: ast.stmt | None) -> str | None:
 
 
 def page_texts(source: str) -> Iterator[Text]:
-    """Yield the headings, paragraphs and list items of a Markdown page, without code blocks."""
+    """Yield the headings, paragraphs and table cells of a Markdown page, without code blocks.
+
+    A list counts as a paragraph."""
     source = re.sub(r"^```.*?^```", lambda match: "\n" * match[0].count("\n"), source, flags=re.M | re.S)
     for match in re.finditer(r"(?:^(?!\s*$).+\n?)+", source, re.M):
         begin = source.count("\n", 0, match.start()) + 1
@@ -194,8 +196,8 @@ def print_counts(found: list[Hit]) -> None:
 def main(settings: Mapping[str, Any], arguments: list[str]) -> int:
     """Print language faults, and unused entries of `settings["exceptions"]`; return the exit code.
 
-    Exceptions are words that a file may keep. `arguments` may name the files or folders whose faults are printed.
-    With `--count`, only numbers of faults are printed, and 0 is returned."""
+    `arguments` may name the files or folders whose faults are printed. With `--count`, only
+    numbers of faults are printed, and 0 is returned."""
     code = ("dispatchflow/**/*.py", "tests/**/*.py", "benchmarks/*.py", "dodo.py")
     files = [path for pattern in (*code, "*.md", "docs/**/*.md") for path in ROOT.glob(pattern)]
     found = [hit for file in sorted(files) for hit in hits(file.relative_to(ROOT).as_posix(), file.read_text())]

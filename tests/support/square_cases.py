@@ -1,6 +1,6 @@
-"""Small cases with equal sizes, for tests that break one thing in a case.
+"""Small cases, for tests that break one thing in a case.
 
-Because the sizes are equal, swapped or transposed operands still have the right shapes."""
+Most cases have equal sizes, so that swapped or transposed operands still have the right shapes."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ SHAPES = {
 
 
 def variants(cls: type[Operation]) -> Iterator[Operation]:
-    """Yield small operations of the class `cls` that differ in types, layouts and option values."""
+    """Yield the variants of `cls` that are legal on the target `llvm-cpu`."""
     sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
     values = [
         dict.fromkeys((option.default, *option.values[:2])) if isinstance(option.values, range) else option.values
@@ -57,8 +57,9 @@ def by_name(name: str) -> list[Operation]:
 
 
 def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
-    """Judge the results of `result`, a stand-in for a kernel, and return the verdicts.
+    """Judge what a stand-in for a kernel computes for different inputs, and return the verdicts.
 
+    `result` is the stand-in. It returns None if the operation cannot have the error that it imitates.
     The verdicts {"equal", "different"} mean that only some inputs show an error."""
     return set(_words(operation, result))
 

@@ -1,4 +1,4 @@
-"""`doit extract` writes sites as separate modules, with the real compiler and runtime."""
+"""`doit extract` writes the dispatches of a program as separate modules."""
 
 from __future__ import annotations
 

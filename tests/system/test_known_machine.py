@@ -25,9 +25,9 @@ CALIBRATION = "measuring this machine's highest compute and memory rates "
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make measurements short and without pauses. Waits for a CPU then disturb no measurement.
+    """Make measurements short and without pauses, because such measurements ignore waits for a CPU.
 
-    A session (the measurements of one run) with many waits for a CPU is left out of the machine's history."""
+    Otherwise, the machine's history would leave out a run in which too many benchmark processes waited."""
     monkeypatch.setenv("DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS", "1")
 
 

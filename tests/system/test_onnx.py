@@ -13,9 +13,10 @@ NAME = "module_net_tiny-net_default@llvm-cpu-1t"
 
 
 def network(path, seed=0, opset=13, external=None, scale=1.0, last=None):
-    """Write an ONNX model with random weights: a convolution, an activation without a name, and a product.
+    """Write an ONNX model with random weights.
 
-    `external` names a file for the weights. `last` has the arguments of a node that replaces the product."""
+    The model computes a convolution, an activation and a product. The activation's node has no name. `external` names
+    a file for the weights. `last` has the arguments of a node that replaces the product."""
     from onnx import TensorProto, helper, numpy_helper
 
     random = np.random.default_rng(seed)

@@ -26,7 +26,7 @@ OURS, THEIRS = "module_net_odd_default@llvm-cpu-1t", "module_net_odd_onnxruntime
 
 
 def network(path, seed=0):
-    """Write an ONNX model with several element types, and with result sizes that depend on the inputs.
+    """Write an ONNX model with several element types and a dynamic dimension.
 
     The weights are in the file `data/w.bin` beside the model."""
     from onnx import TensorProto, helper, numpy_helper

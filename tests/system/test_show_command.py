@@ -1,4 +1,4 @@
-"""`doit show` prints the output values of a case or writes them to files, with the real tools."""
+"""`doit show` prints the output values of a case, and also writes them to files if `out=` is given."""
 
 from __future__ import annotations
 

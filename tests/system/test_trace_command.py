@@ -1,6 +1,7 @@
 """`doit trace` lists the zones of a run.
 
-A zone is a named part of a program with its times. The tests use the runtime that IREE instruments for Tracy."""
+A zone is a named part of a program whose executions are timed. The tests use the runtime that IREE instruments
+for Tracy."""
 
 from __future__ import annotations
 

@@ -77,8 +77,7 @@ def test_present_run_is_learned_from_and_compared_with_the_case_s_level():
 def left(apart: list[float], y: list[float], sensitivity: list[float]) -> float:
     """Return the standard deviation of the errors if each `y[i]`, i > 0, is predicted from earlier runs.
 
-    For run i, `y[i]` is log(case's time), and `apart[i]` is log(anchors' time). The prediction is
-    `mean(y[:i]) + sensitivity[i] * (apart[i] - mean(apart[:i]))`."""
+    For run i, `y[i]` is log(case's time), and `apart[i]` is log(anchors' time)."""
     remains = []
     for i in range(1, len(y)):
         remains.append(y[i] - mean(y[:i]) - sensitivity[i] * (apart[i] - mean(apart[:i])))

@@ -1,4 +1,4 @@
-"""A target may be any CPU or GPU that the compiler knows, by the compiler's name for it."""
+"""Targets such as `llvm-cpu-znver4` name a CPU or GPU as the compiler does."""
 
 import pytest
 from support.project import Project

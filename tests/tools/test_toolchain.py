@@ -1,4 +1,6 @@
-"""`iree=…` selects one toolchain, whose version, devices and CPU are read before any case runs."""
+"""`iree=…` selects one toolchain, which reports its version, the devices and this machine's CPU.
+
+The reports are read before any case runs."""
 
 import json
 import shutil

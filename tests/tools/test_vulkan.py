@@ -1,4 +1,6 @@
-"""Cases run correctly on Vulkan with lavapipe, a driver for the CPU that the tests download."""
+"""Cases run correctly with lavapipe, a Vulkan driver for the CPU.
+
+The tests download lavapipe."""
 
 import json
 import subprocess

@@ -62,9 +62,10 @@ RESULTS |= {name: values * scale for name, (values, scale) in SCALED.items()}
 
 
 def usual_places(name, expected):
-    """Return indices of 100 random elements of `expected`, large for their row or scale.
+    """Return the indices of 100 random elements of `expected` that are not small.
 
-    For `softmax`, each element is at least its row's median."""
+    An element's magnitude is at least the median of its row. For a name in `SCALED`, all elements are divided by their
+    scales, and the median is that of all elements."""
     _, scale = SCALED.get(name, (expected, 1.0))
     # Zeros and the lowest value, which masked elements have, are left out.
     counted = np.where((expected == 0) | (expected == expected.min()), np.nan, abs(expected / scale))

@@ -23,7 +23,8 @@ LIMITS = ("compile_limit", "run_limit", "memory_limit")
 class QueryCommand(Command):  # type: ignore[misc]
     """A command other than `run`.
 
-    The files of commands import most modules inside functions, so that a run in which nothing changed starts fast."""
+    Some files of commands import modules inside functions, so that other commands start fast: each command loads the
+    files of all commands."""
 
     groups: tuple[str, ...] = ("cases", "run")
     """The names of the variables that the command accepts.

@@ -1,4 +1,4 @@
-"""`doit best` shows the fastest correct configurations of each shape."""
+"""`doit best` is a variant of `doit report`."""
 
 from __future__ import annotations
 

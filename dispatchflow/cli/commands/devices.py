@@ -24,7 +24,7 @@ class DevicesCommand(QueryCommand):
 
 
 def table_of(workspace: Workspace) -> str:
-    """Return the text of `doit devices`: each target with its device, or the reason why there is none."""
+    """Return the table that `doit devices` prints, and the notes below it."""
     rows: list[dict[str, str | None]] = []
     try:
         host, version = workspace.host, workspace.toolchain.version

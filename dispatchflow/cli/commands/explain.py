@@ -111,7 +111,7 @@ def _short(value: Any) -> str:
 
 
 def _difference(old: Any, new: Any) -> str:
-    """Return the part of an ingredient's old value that differs from the new value, as text.
+    """Return a text that says how an ingredient's old value differs from its new value.
 
     An ingredient is one of the values from which a stage's key is computed."""
     old, new = _as_json(old), _as_json(new)

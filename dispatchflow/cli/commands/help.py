@@ -19,7 +19,7 @@ The help of a command prints only the phrase, because these groups have too many
 
 
 class HelpCommand(QueryCommand):
-    """Describe each word that follows `doit help`. Without a word, doit itself executes `doit help`."""
+    """Describe each word that follows `doit help`. If no word follows, the tool doit prints its own help."""
 
     name = "help"
     page = "docs/specs.md"

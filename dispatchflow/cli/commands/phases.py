@@ -111,7 +111,7 @@ def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _across(asked: CasePhases, other: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield text that shows after which compiler phases the modules of two cases differ, and how."""
+    """Yield text that shows after which compiler phases the modules of two compiles differ, and how."""
     known = list(_known(asked))
     _known(other)
     names = [each.case.name for each in (asked, other)]

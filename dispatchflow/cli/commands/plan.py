@@ -1,4 +1,4 @@
-"""`doit plan` shows what a run would do."""
+"""`doit plan` counts the pending stages, and estimates their time from the times of earlier runs."""
 
 from __future__ import annotations
 

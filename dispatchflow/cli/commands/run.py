@@ -34,7 +34,7 @@ from dispatchflow.tools.machine import cores
 
 
 class RunCommand(DoitRun):  # type: ignore[misc]
-    """Execute those stages of the selected cases that are not up to date, then report all selected cases."""
+    """Replaces doit's own command `run`."""
 
     name = "run"
     page = "docs/specs.md"
@@ -117,7 +117,9 @@ class RunCommand(DoitRun):  # type: ignore[misc]
 
 
 class Reporter(ConsoleReporter):  # type: ignore[misc]
-    """doit's reporter, which reports only the user's own tasks. `Progress` reports the stages of cases."""
+    """Reports the user's own tasks, and stages of cases in which dispatchflow raised an exception.
+
+    `Progress` reports the other stages of cases."""
 
     broken = False
     """Whether dispatchflow raised an exception in a stage of a case."""

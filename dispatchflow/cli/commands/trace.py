@@ -72,7 +72,7 @@ class TraceCommand(QueryCommand):
 
 
 def _refuse_zones(workspace: Workspace, tracy: bool, out: str) -> None:
-    """Raise SpecError if the command line requests a timeline and has an argument for traces by Tracy.
+    """Raise SpecError if a request for a timeline has an argument that only traces by Tracy take.
 
     `tracy` is true if a program to trace or a file with a trace is given. `out` is the file for the timeline."""
     zones = [f"{name}=" for name in ("top", "format") if name in workspace.values]

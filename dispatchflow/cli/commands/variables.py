@@ -1,4 +1,4 @@
-"""`doit variables` lists the variables, `name=value`."""
+"""`doit variables` lists the variables that a command line may set, with their meanings."""
 
 from __future__ import annotations
 
