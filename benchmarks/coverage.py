@@ -93,7 +93,8 @@ def bursts(part: float, most: float) -> Noise:
 def two_speeds(part: float, slower: float, stay: int) -> Noise:
     """Return the noise of a machine that has two speeds, and is slow for the fraction `part` of the time.
 
-    `slower` is log(slow time / fast time). After about `stay` blocks, one of the speeds is chosen again at random."""
+    `slower` is log(slow time / fast time). After each block, the speed is drawn again with the probability 1/`stay`.
+    The drawn speed is the slow one with the probability `part`."""
 
     def blocks(lot: random.Random) -> Iterator[float]:
         slow = lot.random() < part
@@ -126,7 +127,7 @@ def machine(
 ) -> Iterator[tuple[History, list[float], dict[str, list[float]]]]:
     """Simulate one machine. Yield the history, the case's times and the anchors' times of each session.
 
-    Each time is that of one block (benchmark process), in ns. The history has the anchors' times up to and including
+    There is one time for each block (benchmark process), in ns. The history has the anchors' times up to and including
     this session."""
     history, number, sensitivity = History(), 0, lot.uniform(*model.sensitivity)
     while True:

@@ -51,8 +51,8 @@ def run(
         limit_s: the time limit of each process, in seconds.
 
     Returns:
-        One row for each invocation and each dispatch that it launches; docs/python.md describes the columns. An
-        invocation that was not measured or launches no dispatch has one row without a dispatch.
+        One row for each dispatch that an invocation launches; docs/python.md describes the columns. An invocation that
+        was not measured or launches no dispatch has one row without a dispatch.
 
     Raises:
         SpecError: an argument is wrong, or an invocation does not fit its module. It is raised before any call.

@@ -134,7 +134,7 @@ class Module(Workload):
 
     @property
     def label(self) -> str:
-        """The module's part of a case's name: by default `a_net` for the function `net` of a.onnx."""
+        """The part of a case's name that stands for the file and the function, such as `a_net`."""
         return re.sub(r"[^\w.$+-]", "-", f"{self.title}_{self.entry}")
 
     @property
@@ -174,9 +174,9 @@ class Module(Workload):
         return f"the reference, {self.name} on {self.against.name}"
 
     def compiled_with(self, flags: Flags) -> Module:
-        """Return a copy in which some of `flags` also apply to the reference.
+        """Return the module with the field `meaning` set from a case's compiler flags.
 
-        The only flags of this kind are `--compile-from=flow` and `--iree-input-demote-f64-to-f32`."""
+        The field gets only the flags `--compile-from=flow` and `--iree-input-demote-f64-to-f32`."""
         meaning = of_meaning(flags)
         return replace(self, meaning=meaning) if meaning else self
 

@@ -131,7 +131,7 @@ def emit_program(program: Digest) -> Action:
 def compilations(
     flags: Sequence[str], toolchain: Digest, environment: Mapping[str, str], requested: str | None = None
 ) -> Form:
-    """Return a `keys.Form`, which computes the keys of compile actions that differ only in their module.
+    """Return a `keys.Form` that computes a compile action's key from the digest of the module.
 
     `requested` is the configuration that the compiler must choose. An action fails if the compiler chooses another
     configuration."""
@@ -189,9 +189,9 @@ def inputs(operation: Operation) -> Action:
 def expectation(operation: Operation) -> Action:
     """Return the action that computes the expected results for each recipe (a way to make inputs).
 
-    A recipe whose results must be bit-identical has one output with the recipe's name. Other recipes have two
-    outputs, such as `random_reference` and `random_tolerance`. The output `unseen` lists the errors of a kernel that
-    verification would not detect."""
+    For a recipe whose results are compared bit by bit, the action has one output with the recipe's name. For other
+    recipes, it has two outputs, such as `random_reference` and `random_tolerance`. The output `unseen` lists errors
+    that verification would not detect if a kernel had them."""
     return _data_action("expected", operation)
 
 

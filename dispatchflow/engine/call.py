@@ -51,7 +51,9 @@ class ModuleCall:
     device: Device
 
     def again(self) -> ModuleCall | None:
-        """Return a second call that checks the results of this one. Only `LibraryCall` returns None."""
+        """Return a second call that checks the results of this one.
+
+        The subclass `LibraryCall` returns None instead."""
         return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:

@@ -1,7 +1,7 @@
 """Build the actions for a user's module: print it, make its operands, make its expected results.
 
-An action is one step of the work, with all that its outputs depend on. An ONNX model is imported before it is
-printed."""
+An action describes one step of the work. It lists everything that the outputs of the step depend on. An ONNX
+model is imported before it is printed."""
 
 from __future__ import annotations
 

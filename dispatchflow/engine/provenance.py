@@ -53,7 +53,7 @@ class _Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Labels:
-    """A reference to the text that has the names and source locations of a module's operations.
+    """The text that has the names and source locations of a module's operations.
 
     `digest` is the digest of this text. `title` is the file name of the user's source."""
 

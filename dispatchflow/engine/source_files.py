@@ -45,9 +45,9 @@ def of_operation(module: str) -> tuple[str, ...]:
 def _imported(name: str) -> list[str]:
     """Return the files of operations/ that the file `name` uses.
 
-    A public Python file is used if it is imported or named, as in `operations.matmul`. A private one,
-    such as `_random.py`, is used if its name without `.py` occurs in the text of the file `name`. A file of another
-    type is used if its full name occurs there."""
+    A public Python file, such as `matmul.py`, is used if the file `name` imports it or contains `operations.matmul`.
+    A private one, such as `_random.py`, is used if the word `_random` occurs in the file `name`. A file of another type
+    is used if its full name occurs there."""
     if not name.endswith(".py"):
         return []
     text = _text(name)

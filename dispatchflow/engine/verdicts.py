@@ -1,6 +1,6 @@
-"""Choose whose verdict counts for the code of a case: the first runtime's or the present runtime's.
+"""Choose which verification of a case's code counts: the first one, or that by the present runtime.
 
-The first runtime is the one that verified the code first. The cache key of its verification does not contain the
+The first verification may have used another IREE runtime. The cache key of the first verification does not contain the
 runtime; the keys of later verifications do. docs/upgrades.md says when a later runtime verifies the code again."""
 
 from __future__ import annotations

@@ -183,7 +183,8 @@ def block_argv(
         protocol: the durations of the warm-up (`warmup_s`) and of the timed calls (`block_s`).
         iterations: the number of timed calls. If None, Google Benchmark searches for the number of calls that takes
             `block_s`. The search takes about `block_s` in addition.
-        dispatches: whether an additional, untimed call gets the runtime's statistics of each dispatch.
+        dispatches: whether to make one more call to collect the runtime's statistics of each dispatch. This call is not
+            timed.
         rotation: a second module, which calls `module` with another copy of the inputs each time. With a rotation,
             there are no dispatch statistics.
     """
@@ -215,9 +216,9 @@ def profiled_benchmark_argv(
     flush_ms: int | None = None,
     parameters: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return a command line that profiles two repetitions of `calls` calls.
+    """Return a command line that profiles two repetitions of a benchmark.
 
-    The first repetition is the warm-up.
+    Each repetition calls the function `calls` times. The first repetition is the warm-up.
 
     Args:
         inputs, parameters: as for `run_argv`.

@@ -140,8 +140,8 @@ module @{MODULE} {{
 def next_copy(index: int, operand: Operand, buffer: str) -> str:
     """Return MLIR ops that define `%cold{index}`: a view of one copy of operand number `index`.
 
-    The SSA value `buffer` contains all copies. The function around the ops must define `%this`, the number of the
-    copy, and `%encoding`, the encoding of the view."""
+    The SSA value `buffer` contains all copies. The function that contains the ops must define `%this` as
+    the number of the copy, and `%encoding` as the encoding of the view."""
     sizes = operand.shape or ()
     constants = "".join(f"    %size{index}_{axis} = arith.constant {size} : index\n" for axis, size in enumerate(sizes))
     shape = ", ".join(f"%size{index}_{axis}" for axis in range(len(sizes)))

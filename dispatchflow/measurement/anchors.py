@@ -90,8 +90,8 @@ class History:
     def prior(self) -> Sensitivity:
         """The sensitivity that is assumed for a case if no earlier measurements show it.
 
-        A sensitivity says how strongly a case's time follows the anchors' times. The assumed sensitivity is `PRIOR`
-        with a `case_sd` (variation that the anchors do not explain) that is estimated from the recorded times."""
+        A sensitivity says how strongly a case's time follows the anchors' times. The result equals `PRIOR`, except
+        for `case_sd`, which is estimated from the recorded times."""
         # `case_sd` is estimated from the differences between the two anchors.
         return replace(PRIOR, case_sd=_pooled([apart / sqrt(2) for apart in self._differences], PRIOR.case_sd)[1])
 
@@ -224,8 +224,8 @@ class Moment:
     def later(self, within: float) -> float:
         """Return the half-width of the 95 % interval in which the case's median in another run is expected.
 
-        `within` is the half-width of the interval for this run's median. Both intervals are for the logarithm of the
-        median. This run's median is the middle of the returned interval. The result is never smaller than `within`."""
+        `within` is the half-width of the interval for this run's median. The middle of both intervals is
+        log(this run's median). The result is never smaller than `within`."""
         sessions = max(1, self.sessions)
         apart = self.session_sd**2 * (1 + 1 / sessions)
         shared = self.sensitivity**2 * apart + self.sensitivity_sd**2 * (apart + self.unusual**2)
@@ -256,22 +256,20 @@ class Moment:
 
     @property
     def _runs(self) -> float:
-        """The number of runs from which `case_sd` is estimated, or 1 if there are none.
-
-        This run is one of them if an anchor kernel could run."""
+        """The number of runs from which `case_sd` is estimated, or 1 if there are none."""
         return max(1.0, self.freedom - PRIOR.freedom + 1)
 
     def _reach(self, away: float, within: float, own: float, shared: tuple[float, float]) -> float:
         """Return the half-width of the 95 % interval for log(median in another run / median in this run).
 
-        The middle of the interval is 0, although the expected value is -`away`. The variance is the sum of `own`,
-        `shared` and a part of the noise within a run. The degrees of freedom follow the formula of Welch and
-        Satterthwaite.
+        The middle of the interval is 0, although the expected value of this logarithm is -`away`. The variance is
+        the sum of `own`, `shared` and a part of the noise within a run. The degrees of freedom follow the formula of
+        Welch and Satterthwaite.
 
         Args:
-            away: this run's log(median), minus its expected value in another run.
+            away: log(median in this run), minus the expected value of log(median in another run).
             within: the 95 % half-width for log(median in this run).
-            own: the variance of the part that only this case has. `freedom` has its degrees of freedom.
+            own: the variance of the part that only this case has. Its degrees of freedom are `self.freedom`.
             shared: the variance of the part that all cases of a run share, and its degrees of freedom."""
         parts = [shared, (own, self.freedom)]
         variance = sum(part for part, _ in parts)

@@ -33,7 +33,9 @@ ENOUGH_NS = 2e7
 _GPU_SIZES = (2**17, 2**20, 2**24)
 """The sizes of the arrays on which a GPU computes multiply-adds, in elements.
 
-Several sizes are needed, because a large GPU is 10⁵ times as fast as a software renderer on a CPU."""
+One size does not suit all devices, because their speeds differ by a factor of 10⁵. On a fast device, the launch
+overhead of a small size is not negligible. A large size takes too long on a slow device, such as lavapipe (Vulkan on a
+CPU)."""
 _GPU_CACHED = (2**22, 2**20, 2**24)
 _GPU_CACHE_BYTES = 2**28
 """The largest last-level cache of a GPU in 2025 (AMD MI300X). Drivers do not report the size."""

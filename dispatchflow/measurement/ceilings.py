@@ -154,9 +154,7 @@ class Ceilings:
 
     @staticmethod
     def place(target: Target, device: Device) -> tuple[str, int]:
-        """Return a pair that identifies the ceilings of a target and a device.
-
-        Targets and devices with the same ceilings give equal pairs."""
+        """Return a pair that identifies the ceilings of a target and a device."""
         return _calibrated(target).name, device.threads
 
     def _rates(self, target: Target, device: Device) -> dict[str, float]:

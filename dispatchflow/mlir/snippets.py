@@ -129,8 +129,8 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
     """Return ops that add the product of two inputs to `%so_far`.
 
-    The result is a value for the parameter `lines` of the function `generic`. `factors` is a dict from each input's
-    block argument to its tensor type. Both inputs are first converted to the type `to`."""
+    The returned list can be passed to `generic` as `lines`. `factors` is a dict from each input's block argument to
+    its tensor type. Both inputs are first converted to the type `to`."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [

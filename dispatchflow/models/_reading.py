@@ -45,7 +45,7 @@ def numbers(location, prefix):
 def label(location, path, title):
     """Return the first name and the first `file:line:column` in a location.
 
-    A part that is missing is None. In `file:line:column`, the file name `path` is replaced by `title`."""
+    A part that is missing is None. If the file is `path`, the result has `title` in place of its name."""
     if isinstance(location, ir.NameLoc):
         _, place = label(location.child_loc, path, title)
         return location.name_str, place

@@ -132,7 +132,7 @@ def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetit
 
 
 def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Repetition]) -> Calls:
-    """Return the events of the measured calls of one process, with the possible sites of each launch.
+    """Return the profiling events of the measured calls of one process.
 
     If all calls submit the same operations, only the calls of the last repetition are measured; earlier calls are
     warm-up. Otherwise all calls are measured.

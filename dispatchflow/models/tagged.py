@@ -26,7 +26,8 @@ class Node(msgspec.Struct, frozen=True):
     arguments: tuple[tuple[int, int], ...]
     """The operands that are block arguments, each as a pair (N, i).
 
-    N is the index of a node that contains this operation, and i is the index of the argument in a block of the node."""
+    N is the index of the node that has the block, and i is the index of the argument in the block. If the node has
+    several blocks, the pair does not tell which of them it is."""
     name: str | None = None
     place: str | None = None
 

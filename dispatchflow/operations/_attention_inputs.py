@@ -217,7 +217,7 @@ def _spread(size: int) -> Array:
 def peaked(shape: Shape, element: ElementType) -> list[Array]:
     """Return inputs in which a query gives weight to one group of keys, or to all groups.
 
-    A group is four neighboring keys. Every fourth query gives weight to all groups that it may see."""
+    A group is four neighboring keys."""
     # Every fourth query, counted from the last one, has all groups, and any other query has one. (With a single column
     # of values, the last query has one group.) The scores of the other groups are lower by 128 or more.
     #

@@ -59,7 +59,8 @@ def library_centered(operation: Operation, names: Sequence[str]) -> list[str]:
 def dynamic(*dims: str) -> Option:
     """Return the option `dynamic`, which names the dims whose sizes are unknown at compile time.
 
-    Its values are `no` and the words in `dims`; the word `mn`, for example, makes `m` and `n` dynamic."""
+    Its values are `no` and the strings in `dims`. Each letter of a string is a dim: with `mn`, the sizes of `m` and `n`
+    are unknown."""
     return Option(("no", *dims), "dims whose sizes are unknown at compile time, one letter each: `?` in the module")
 
 

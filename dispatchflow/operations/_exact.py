@@ -199,8 +199,8 @@ def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
 def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
     """Return how many products use one element of an operand, on average.
 
-    If `operands` has several operands, the result is the smallest of their averages: min(m, n) for matrices [m, k] and
-    [k, n]."""
+    In the product of matrices [m, k] and [k, n], n products use an element of the first matrix, and m products use an
+    element of the second. For both, the result is the smaller number, min(m, n)."""
     products = operation.result().size * operation.terms
     return min((products // operand.type.size for operand in operands if operand.type.size), default=1)
 

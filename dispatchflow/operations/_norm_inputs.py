@@ -111,9 +111,7 @@ def _late(raw: Array) -> Array:
 
 
 def _end(n: int) -> int:
-    """Return the size of the part at the end of a row that may have outliers.
-
-    In a row of 8192 elements, this part has 32 elements."""
+    """Return how many of a row's last elements may be outliers: 32 in a row of 8192 elements."""
     # A correct kernel that updates a sum of squares at each column adds up many rounding errors after an
     # outlier (an element far from the mean). Few columns may therefore follow.
     return min(max(n // 256, 16), n)

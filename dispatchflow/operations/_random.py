@@ -21,9 +21,9 @@ def dtype_of(element: ElementType) -> np.dtype:
 def stream(index: int, recipe: int, count: int) -> Array:
     """Return the first `count` random 64-bit integers of a stream.
 
-    `index` is the number of the operand. `recipe` is the number of a recipe, which is a way to make inputs: 0 for
-    `exact` and `far`, 1 for `random`, 2 for `wide` and `wide2`, 5 for `largest`, 6 or more for `exact2`, `exact3`, …,
-    and 3 for all others."""
+    `index` is the number of the operand. `recipe` is the number of a recipe, which is a way to make inputs. The numbers
+    are 0 for `exact` and `far`, 1 for `random`, 2 for `wide` and `wide2`, and 5 for `largest`. `exact2` has 6, `exact3`
+    has 7, and so on. All other recipes have 3."""
     # The value 4 is no recipe: `verification.power` chooses with it where it plants errors in operands.
     raw: Array = np.random.Philox(key=np.array([SEED + recipe, index], dtype=np.uint64)).random_raw(count)
     return raw

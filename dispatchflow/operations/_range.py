@@ -70,16 +70,17 @@ def spans(operation: Operation) -> list[Span]:
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
     """Return a number, counted from 0, for each line of an array with the shape `shape`.
 
-    A line has fixed indices on the axes `lines`. `line_numbers((3, 4), (0,))` returns [[0], [1], [2]], because the
-    lines are the rows. The result broadcasts to `shape`."""
+    Each combination of indices on the axes `lines` gives one line. `line_numbers((3, 4), (0,))` returns [[0], [1],
+    [2]], because the lines are the rows. The result broadcasts to `shape`."""
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     return np.arange(prod(sizes)).reshape(sizes)
 
 
 def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
-    """Return powers of two that broadcast to `shape`, one for each line (see `line_numbers`).
+    """Return a power of two for each line (see `line_numbers`) of an array with the shape `shape`.
 
-    `powers((4, 5), (0,), (0, 3))` returns [[8], [1], [2], [4]]: 2**0 to 2**3 in a mixed order, one for each row."""
+    The result broadcasts to `shape`. `powers((4, 5), (0,), (0, 3))` returns [[8], [1], [2], [4]]: 2**0 to 2**3 in a
+    mixed order, one for each row."""
     count = span[1] - span[0] + 1
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     cycle = 2.0 ** (span[1] - np.arange(count) * (int(0.618 * count) | 1) % count)

@@ -240,7 +240,7 @@ class Operation(Workload):
 
         Bounds on errors are multiples of this sum. The default is the reference's result for the absolute values of
         the operands (Higham, Accuracy and Stability of Numerical Algorithms, 3.13). An operation that subtracts must
-        override this method or `error`."""
+        override this method or the method `error`."""
         return abs(self.reference([abs(operand) for operand in operands]))
 
     def error(self, operands: Sequence[Array]) -> Array:

@@ -21,10 +21,11 @@ from dispatchflow.operations.api import (
 
 
 class Attention(Operation):
-    """Scaled dot-product attention: `m` queries and `k2` keys of size `k1`, and `k2` values of size `n`.
+    """Scaled dot-product attention with `m` queries, `k2` keys and `k2` values.
 
-    A score is the product of a query and a key, times the scale, plus the mask if there is one. Scores are in the
-    accumulator's type. The scale is a power of two near 1/√k1.
+    Queries and keys have the size `k1`, and values have the size `n`. A score is the product of a query and a key,
+    times the scale, plus the mask if there is one. Scores are in the accumulator's type. The scale is a power of two
+    near 1/√k1.
 
     With `causal=yes`, the queries belong to the last `m` of `k2` positions, as in FlashAttention: query `i` sees the
     keys up to `k2 - m + i`. (With PyTorch's `is_causal`, query `i` sees the keys up to `i`.) The module computes the

@@ -210,8 +210,8 @@ def _walk(folder: str, parts: Sequence[str], read: Read) -> Iterator[str]:
 def _named(matched: Sequence[Sequence[str]]) -> dict[str, str]:
     """Return a dict from each folder to its name, which is the last part of the folder's path.
 
-    Folders that have the same last part get longer names instead: their paths relative to the directory that contains
-    all of them."""
+    If several folders have the same last part, their names are relative paths instead. These paths start at the deepest
+    directory that contains every folder whose last part is not unique."""
     folders = list(dict.fromkeys(folder for each in matched for folder in each))
     count = Counter(posixpath.basename(folder) for folder in folders)
     alike = [folder for folder in folders if count[posixpath.basename(folder)] > 1]

@@ -58,8 +58,8 @@ def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequenc
     sites; None means all.
 
     Raises:
-        SpecError: a library computes the case, a site in `wanted` does not exist, or the user gives `execution=N` and
-            no site is executed at least N times.
+        SpecError: a library computes the case, a site in `wanted` does not exist, or no site is executed as often as
+            the command-line variable `execution` requires.
         ToolError: the case does not compile, nothing can be captured, or the reference has no device.
     """
     site_states.refuse_library(case)

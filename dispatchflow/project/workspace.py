@@ -99,8 +99,8 @@ class Workspace:
     def with_toolchain(self, word: str) -> Workspace:
         """Return a workspace with the same directory and store, and with the toolchain of `iree=WORD`.
 
-        Both workspaces use the same connection to the store's database. On a full disk, this connection locks the
-        database, and a second connection could not read it (see `Database._open`)."""
+        Both workspaces use the same connection to the store's database, because a full disk allows only one connection
+        (see `Database._open`)."""
         other = Workspace(self.root, {**self.values, "iree": word}, say=self.say)
         other.store = self.store
         return other
@@ -271,7 +271,7 @@ class Workspace:
         return replace(device, absent=unfit) if unfit else device
 
     def noisy_above(self, case: Case) -> float:
-        """Return the uncertainty of a case's median above which the case is marked as noisy.
+        """Return a limit: a case is marked as noisy if the uncertainty of its median is larger.
 
         The uncertainty is half the width of the median's interval, divided by the median. The default is 0.05."""
         if self.settings.noisy is not None:

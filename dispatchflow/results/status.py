@@ -71,7 +71,9 @@ def verification_of(chain: CaseState) -> str:
 
 
 def verification_version_of(chain: CaseState) -> int | None:
-    """Return the current version of the verification if a case has a verdict, and otherwise None."""
+    """Return the version of the verification that gave a case's verdict; None without a verdict.
+
+    The result is the current version, because a verdict of another version has another key."""
     return VERIFICATION if chain["verify"].record else None
 
 

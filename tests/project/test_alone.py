@@ -1,4 +1,4 @@
-"""A dispatch's time without the rest of its program is found by measuring its extracted module."""
+"""The time of a dispatch that runs alone comes from a measurement of its extracted module."""
 
 from __future__ import annotations
 

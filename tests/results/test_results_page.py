@@ -1,4 +1,4 @@
-"""docs/results.md lists all columns of the result files, and its queries print what the page shows."""
+"""docs/results.md lists all columns of the result files, and the queries in it print the right rows."""
 
 from __future__ import annotations
 

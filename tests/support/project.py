@@ -95,8 +95,8 @@ class Project:
     def counts(self) -> dict[str, int]:
         """Return a dict from each stage to the number of its actions that the project has recorded.
 
-        The actions that measure the machine's peak rates (calibrations) are counted too. For the stage `profile`, only
-        measurements that have ended are counted."""
+        For the stage `profile`, only measurements that have ended are counted. The kernels that measure the machine's
+        peak rates are counted too, in the stages `compile` and `profile`."""
         found = dict(self.query("select stage, count(*) from record group by stage"))
         measured = self.query("select count(*) from measurement where status <> 'open'")[0][0]
         return {stage: found.get(stage, 0) for stage in ("emit", "compile", "verify")} | {"profile": measured}

@@ -1,4 +1,4 @@
-"""In small simulations, intervals contain the medians of later sessions as often as they should.
+"""In small simulations, a session's intervals contain the medians of another session often enough.
 
 A session consists of the measurements of one run. `python -m benchmarks.coverage` and `python -m benchmarks.sessions`
 print the complete tables."""

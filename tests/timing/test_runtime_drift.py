@@ -1,4 +1,4 @@
-"""Measurements with another runtime are reused until the two runtimes are found to differ in speed.
+"""Measurements with another runtime are reused until the current one is found to differ in speed.
 
 The runtimes are compared by controls, which are cases that run with both."""
 

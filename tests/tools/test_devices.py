@@ -1,4 +1,6 @@
-"""The device of a target and its driver are identified; without a device, cases are only compiled."""
+"""The device that runs a target is found, and the driver's build is a part of the device's identity.
+
+Cases of a target without a device are only compiled."""
 
 import pytest
 from support.project import Project, sweep

@@ -35,9 +35,9 @@ class TraceCommand(QueryCommand):
     name = "trace"
     page = "docs/sites-alone.md"
     doc_purpose = (
-        "measure with Tracy how long the zones (named parts) of a case or a program take, or show a trace file; "
-        "out=net.json writes a timeline of one call instead; "
-        "usage: doit trace CASE [out=FILE] | doit trace [out=net.tracy] -- python x.py | doit trace net.tracy"
+        "show how long the zones (named parts) of a case, of a program or in a trace file take, with Tracy; "
+        "usage: doit trace CASE [out=net.tracy] | doit trace [out=net.tracy] -- python x.py | doit trace net.tracy; "
+        "doit trace CASE out=net.json writes a timeline of one call"
     )
     groups = ("cases", "run", "top", "format", "out")
 
