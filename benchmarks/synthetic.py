@@ -43,7 +43,7 @@ _APPLIED = (
 
 
 def spec(cases: int) -> str:
-    """Return a spec with ten tunings of `cases` / 10 shapes. `cases` must be a multiple of ten."""
+    """Return a spec of `cases` cases: each shape has ten tunings. `cases` must be a multiple of ten."""
     tunings = ", ".join(f'"double_tiling_64x64_8x{8 * (i + 1)}x1"' for i in (0, 1, 3, 7))
     tunings += ", " + ", ".join(f'"double_tiling_{64 * i}x128_4x16x4"' for i in (1, 2, 3, 4))
     k, m = _factors(cases // _TUNINGS)

@@ -213,7 +213,7 @@ def verification(
 
     Args:
         tolerance: the tolerance of a user's module. None for an operation, because `data` has its tolerances.
-        is_reference: whether the same code also computed the expected results.
+        is_reference: whether the verified code also computed the expected results.
         runtime: None for the first verification of the code. If another IREE runtime verifies the code again, this is
             the digest of that runtime.
     """

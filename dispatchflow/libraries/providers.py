@@ -56,8 +56,8 @@ class Library:
     def operands(self, signature: Signature, count: int) -> list[str]:
         """Return the Python expressions of the operands, cast to the accumulator's type if necessary.
 
-        Without a cast, the expression is the operand's name: `x0`, `x1`, …. If `wide_sums` is true and all
-        operands have the float type of the result, nothing is cast, because the library itself adds in a wider type."""
+        Without a cast, the expression is the operand's name: `x0`, `x1`, …. A library with `wide_sums` needs no casts
+        if all operands and the result have the same float type."""
         names, elements = [f"x{i}" for i in range(count)], [*signature.operands, signature.accumulator]
         if self._native(signature):
             return names

@@ -206,7 +206,7 @@ class Ceilings:
     ) -> None:
         """Measure calibration kernels of the given kinds, and record the highest rates.
 
-        If `spare` is true, the kernels with a true `Kernel.spare` are measured too."""
+        If `spare` is true, the kernels for cases whose rate is clearly above the ceiling are measured too."""
         device = self.calibrated(target, device)
         wanted = [kernel for kernel in self.kernels(target) if kernel.kind in kinds and spare >= kernel.spare]
         rates, enough = dict[str, float](), set[str]()

@@ -82,9 +82,10 @@ class Site(msgspec.Struct, frozen=True):
     traffic_bytes: int | None = None
     """Total size of one execution's operands and results, in bytes; None if a size is unknown."""
     dispatch: int | None = None
-    """The number N of the dispatch's location `df.site.N` in the module after the compiler phase `flow`.
+    """The dispatch's index in the module, from 0, before the compiler merges equal dispatches.
 
-    It is None if the compiler added the dispatch later."""
+    The location `df.site.N` of a dispatch contains this index N. The index is None if the compiler added the dispatch
+    later."""
     elements: tuple[str, ...] = ()
     """The sorted element types of the operands of the site's arithmetic operations."""
 

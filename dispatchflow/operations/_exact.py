@@ -74,7 +74,7 @@ class ExactRange(NamedTuple):
     safe: int
     """The number of nonzero terms up to which a sum is certain to be exact."""
     shift: int
-    """The amount that is added to all values of a bias, or of another operand that is added to a sum."""
+    """The amount by which all values of an added operand, such as a bias, are raised or lowered."""
 
 
 def has_largest(operation: Operation) -> bool:

@@ -40,7 +40,7 @@ _CALLS = {
 
 
 def constants(lines: Sequence[str], element: ElementType) -> str:
-    """Return ops that define the constants in `lines`, such as `%half` if a line is `h = mul x half`."""
+    """Return ops that define the constants in `lines`. The line `h = mul x half` uses the constant `half`."""
     words = {word for line in lines for word in line.split()}
     return "".join(
         f"    %{name} = arith.constant {_literal(value, element)} : {element.mlir} loc(unknown)\n"

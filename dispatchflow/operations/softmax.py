@@ -118,7 +118,7 @@ class Softmax(Operation):
     def _low(self, largest: Array) -> Array:
         """Return an array of numbers near the lower end of the element type's range.
 
-        The array has the shape of the boolean mask `largest`."""
+        An element is the larger of two such numbers where the boolean array `largest` is true."""
         import numpy as np
 
         # f16: the exponential of the distance overflows. f32: a kernel may compute powers of two, and multiply its

@@ -96,7 +96,8 @@ def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) 
 def _without_duplicates(rows: Iterable[Row]) -> list[Row]:
     """Return the first row for each combination of tuning, flags and measurement.
 
-    For example, `threads=all` and `threads=8` share a measurement on a machine with eight cores."""
+    For example, `threads=all` and `threads=8` share a measurement on a machine with eight cores. Only the
+    first of their rows is kept."""
     kept: dict[Any, Row] = {}
     for row in rows:
         key = row.get("measurement_key") or row["case"]

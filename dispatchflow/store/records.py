@@ -125,7 +125,7 @@ class Records(Database):
         return int(self._all("select count(distinct name) from latest")[0][0])
 
     def name_of(self, key: Key) -> str | None:
-        """Return the name of a case whose newest action in one of its stages has the key `key`, or None."""
+        """Return the name of a case in which `key` is the newest key of a stage, or None."""
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 

@@ -216,8 +216,8 @@ class Store:
     def users(self) -> Users:
         """The lock that protects objects from `doit store clean`.
 
-        A run that compiles, verifies or measures shares the lock from its first lookup of a record until its end.
-        Meanwhile `doit store clean` waits."""
+        Runs that compile, verify or measure take the lock in shared mode before they look up records. They hold it
+        until they end. Meanwhile `doit store clean` waits."""
         with self.writing():
             return Users(self.root / "locks" / "users")
 

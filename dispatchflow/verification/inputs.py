@@ -143,8 +143,8 @@ def wide_digits(operation: Operation) -> tuple[int, int]:
 def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
     """Return operands that show whether a kernel reads inputs in a narrower type, such as tf32.
 
-    If a kernel multiplies an element of one operand by an element of another, usually only one of the two elements has
-    many binary digits. The other is plus or minus a power of two. `exchanged` exchanges their roles."""
+    The operands are chosen so that usually only one factor of a product has many binary digits. The other factor is
+    plus or minus a power of two. `exchanged` exchanges the roles of the factors."""
     digits, _ = wide_digits(operation)
     # If few results use an element, all numbers are positive before a relu, so that it hides no result.
     positive = operation.compares_bits("wide") and any(thinning.clipped for thinning in thinnings(operation))

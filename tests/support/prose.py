@@ -1,7 +1,7 @@
 """Check the English of docstrings, comments and pages.
 
 Usage: `python tests/support/prose.py [PATH… | --count]`.
-`[tool.prose.exceptions]` in pyproject.toml lists the words that a file may keep.
+`[tool.prose.exceptions]` in pyproject.toml lists, for each file, words that are not reported.
 """
 
 from __future__ import annotations

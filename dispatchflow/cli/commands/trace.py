@@ -35,7 +35,7 @@ class TraceCommand(QueryCommand):
     name = "trace"
     page = "docs/sites-alone.md"
     doc_purpose = (
-        "show how long the zones (named parts) of a case, of a program or in a trace file take, with Tracy; "
+        "measure the zones (named parts) of a case or a program with Tracy, or show a trace file; "
         "usage: doit trace CASE [out=net.tracy] | doit trace [out=net.tracy] -- python x.py | doit trace net.tracy; "
         "doit trace CASE out=net.json writes a timeline of one call"
     )
