@@ -94,9 +94,9 @@ def _types(program: Module, scratch: Path) -> dict[tuple[str, str], str]:
 
 
 def _list(values: Sequence[str], scratch: Path, toolchain: Toolchain, limits: Limits) -> str | None:
-    """Write a list of all weights in some files to the file `_LISTING`.
+    """List all weights of some files, and write the list to the file `_LISTING`.
 
-    Each of `values` names one file with weights, as a value of the option `--parameters=`, such as `model=w.irpa`.
+    `values` has a text such as `model=w.irpa` for each file with weights.
     Returns the reason for a failure, or None if the list was written."""
     argv = parameters.listing_argv(toolchain.tool(parameters.TOOL), values)
     command = processes.Command(

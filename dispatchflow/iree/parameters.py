@@ -7,8 +7,11 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Sequence
-from typing import BinaryIO, NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, BinaryIO, NamedTuple
+
+from dispatchflow.errors import SpecError
 
 TOOL = "iree-dump-parameters"
 FORMATS = (".irpa", ".gguf", ".safetensors")
@@ -40,6 +43,23 @@ def split(written: str) -> tuple[str, str]:
     """Return the scope and the file that `SCOPE=FILE` or `FILE` names; a file alone has the scope ''."""
     scope, equals, name = written.partition("=")
     return (scope.strip(), name.strip()) if equals else ("", written.strip())
+
+
+def checked(written: str, facts: Mapping[str, Any], form: str) -> tuple[str, str]:
+    """Return the scope and the file that `SCOPE=FILE` or `FILE` names.
+
+    Args:
+        facts: where `written` was found, for error messages.
+        form: an example of the right form, for error messages.
+
+    Raises:
+        SpecError: the format of the file is not known."""
+    scope, name = split(written)
+    if PurePath(name).suffix not in FORMATS:
+        facts = {**facts, "found": written, "formats": ", ".join(FORMATS)}
+        hint = f"Write {form}: the scope that the module names, and a file."
+        raise SpecError("the format of these parameters is not known", facts, hint)
+    return scope, name
 
 
 class Entry(NamedTuple):

@@ -1,6 +1,6 @@
 """Read the zones (timed places of a program) from a .tracy file of Tracy 0.11.
 
-The file is a sequence of sections without an index. Therefore all sections before the zones are read or skipped."""
+The file is a sequence of sections without an index, so the reader must pass all sections before the zones."""
 
 from __future__ import annotations
 

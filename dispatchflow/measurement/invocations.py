@@ -16,8 +16,8 @@ from dispatchflow import units
 from dispatchflow.cases import module
 from dispatchflow.cases.module import ELEMENT_TYPES
 from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.iree import parameters
 from dispatchflow.iree.module_metadata import ModuleMetadata
-from dispatchflow.iree.parameters import FORMATS, split
 from dispatchflow.iree.rotation import Operand
 from dispatchflow.mlir.types import ElementType
 from dispatchflow.verification import inputs as recipes
@@ -126,14 +126,10 @@ def _weights(written: str, place: dict[str, str]) -> str:
 
     Raises:
         SpecError: the format of the file is not known, or the file does not exist."""
-    scope, name = split(written)
+    scope, name = parameters.checked(written, place, "model=weights.irpa")
     file = Path(name).absolute()
-    facts = {**place, "found": written}
-    if file.suffix not in FORMATS:
-        hint = "Write model=weights.irpa: the scope that the module names, and a file."
-        raise SpecError("the format of these parameters is not known", {**facts, "formats": ", ".join(FORMATS)}, hint)
     if not file.is_file():
-        raise SpecError("these parameters are not in a file", {**facts, "no file": str(file)})
+        raise SpecError("these parameters are not in a file", {**place, "found": written, "no file": str(file)})
     return f"{scope}={file}" if scope else str(file)
 
 

@@ -121,8 +121,8 @@ def _is_users(kind: str) -> bool:
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
     """Infer what dispatches compute if their locations do not show it.
 
-    `located` has the operations that the locations show, for each dispatch. Returns a dict from the index of each
-    dispatch without such operations to the numbers of the operations that it may compute. For example, a dispatch
+    `located` has the operations that the locations show, for each dispatch. Where it has none, the returned dict has
+    the dispatch's index, with the numbers of the operations that the dispatch may compute. For example, a dispatch
     between the dispatches of operations 3 and 5 may compute operation 4."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}

@@ -70,8 +70,8 @@ def spans(operation: Operation) -> list[Span]:
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
     """Return a number, counted from 0, for each line of an array with the shape `shape`.
 
-    Each combination of indices on the axes `lines` gives one line. `line_numbers((3, 4), (0,))` returns [[0], [1],
-    [2]], because the lines are the rows. The result broadcasts to `shape`."""
+    `lines` has the axes whose indices are fixed in a line. For example, `line_numbers((3, 4), (0,))` numbers the rows
+    of a matrix, and returns [[0], [1], [2]]. The result broadcasts to `shape`."""
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     return np.arange(prod(sizes)).reshape(sizes)
 

@@ -178,19 +178,13 @@ def weights(written: str, place: Location, read: Read) -> Parameters:
     Raises:
         SpecError: the format of the file is not known, or the file cannot be read.
     """
-    scope, name = parameters.split(written)
-    ending = PurePath(name).suffix
-    if ending not in parameters.FORMATS:
-        facts = {"spec": place.at("parameters"), "found": written, "formats": ", ".join(parameters.FORMATS)}
-        hint = (
-            f"Write {place.listed('parameters', ['model=weights.irpa'])}: the scope that the module names, and a file."
-        )
-        raise SpecError("the format of these parameters is not known", facts, hint)
+    form = place.listed("parameters", ["model=weights.irpa"])
+    scope, name = parameters.checked(written, {"spec": place.at("parameters")}, form)
     try:
         path, digest = read.digest(name)
     except (OSError, ValueError) as error:
         raise _unreadable(name, "parameters", place, error) from error
-    return Parameters(scope, File(path, digest), ending)
+    return Parameters(scope, File(path, digest), PurePath(name).suffix)
 
 
 def _members(written: str, word: str, place: Location, read: Read) -> list[File] | None:

@@ -212,9 +212,9 @@ class Records(Database):
         return reason, self.value(conditions), self.value(ingredients), run, at
 
     def blocks(self, measurement: int) -> list[tuple[float, float | None, float]]:
-        """Return (ns per call, ns of its dispatches, duration in s) of each benchmark process, oldest first.
+        """Return (ns per call, ns of dispatches, duration in s) of each benchmark process, oldest first.
 
-        The time of dispatches is None if IREE's runtime does not report it."""
+        The time of the dispatches of a call is None if IREE's runtime does not report it."""
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:

@@ -47,8 +47,7 @@ def cpu_quota(root: Path = _ROOT) -> Quota | None:
 def memory_bytes(root: Path = _ROOT) -> int | None:
     """Return the smallest memory limit that this process's control group or one of its ancestors has.
 
-    Returns None if there is no limit. With version 1 of cgroups, the result may instead be a number that is larger
-    than any memory."""
+    If there is no limit, the result is None, or with version 1 of cgroups a number that is larger than any memory."""
     words = [
         word
         for folder in _folders("memory", root)

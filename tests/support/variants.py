@@ -59,7 +59,7 @@ def by_name(name: str) -> list[Operation]:
 def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
     """Judge what a stand-in for a kernel computes for different inputs, and return the verdicts.
 
-    `result` is the stand-in. It returns None if the operation cannot have the error that it imitates.
+    `result` is the stand-in, which has an error. It returns None if the operation cannot have this error.
     The verdicts {"equal", "different"} mean that only some inputs show an error."""
     return set(_words(operation, result))
 
