@@ -291,6 +291,6 @@ def _call(
 def sources(*names: str) -> Digest:
     """Return the digest of the text of source files.
 
-    Any edit of a file, even of a comment, changes the keys that contain this digest."""
+    Any edit of a file, even of a comment, changes the digest, and therefore every key that is computed from it."""
     folder = Path(__file__).parent.parent
     return Digest(key_of("source", {name: (folder / name).read_bytes() for name in names}))

@@ -85,9 +85,10 @@ class CaseState(msgspec.Struct, frozen=True):
 
     @property
     def dispatch(self) -> Dispatch:
-        """The case's dispatch, with the lowering configurations that a user's module requests.
+        """The case's dispatch.
 
-        These configurations are known once the stage `emit` has printed the module."""
+        If it is a user's module, the lowering configurations that the module requests are known once the stage `emit`
+        has printed it."""
         emitted = self.steps["emit"].record
         return self.case.dispatch if emitted is None else self.case.dispatch.printed(emitted)
 

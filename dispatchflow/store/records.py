@@ -85,7 +85,7 @@ class Records(Database):
         return [StoredRecord(key, stage, at, self.value(outputs), *made) for key, stage, at, outputs, *made in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Delete the records of `keys`, and the rows of the table `output` with one of `keys` or `digests`."""
+        """Delete the records of `keys`, and the outputs that belong to one of `keys` or of `digests`."""
         with self._lock:
             self._db.execute("pragma synchronous = full")  # a power failure must not restore the records
             try:
@@ -296,5 +296,5 @@ class Records(Database):
         return value
 
     def remembered_of(self, kind: str) -> list[str]:
-        """Return the values whose names begin with `kind` and a colon, such as `toolchain:…`."""
+        """Return the values whose names begin with `kind` and a colon, as `toolchain:…` does."""
         return [value for (value,) in self._all("select value from remembered where name glob ?", f"{kind}:*")]

@@ -1,6 +1,6 @@
 """Libraries such as numpy are measured together with IREE, with hot and with cold inputs.
 
-If the inputs are cold, each call takes the next copy of its operands."""
+If the inputs are cold, there are many copies of each, and each call takes the next ones."""
 
 from __future__ import annotations
 

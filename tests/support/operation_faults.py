@@ -67,7 +67,7 @@ def seen_by(operation: Operation, operands: Any, more: int = 0) -> Any:
 def unfused(operation: Operation, operands: list[Any]) -> Any:
     """Return the operation's result without its epilogue.
 
-    An epilogue is a function that is applied to each sum."""
+    An epilogue, such as `gelu`, is applied to each element of a product."""
     return other(operation, epilogue="none").reference(operands[:-1])
 
 
