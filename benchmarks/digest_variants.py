@@ -177,7 +177,7 @@ class Variant:
     """True if the code digest must change, False if it must stay the same, None if both are allowed."""
     make: Callable[[Study, str], Compilation]
     staged: bool = False
-    """Whether the change is made after the phase `executable-targets` instead of before the first phase."""
+    """True if the change is made after the phase `executable-targets` instead of before the first phase."""
 
 
 def _with(moves: bool, **words: Any) -> Variant:

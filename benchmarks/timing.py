@@ -47,7 +47,7 @@ class CommandLine:
     bar: str = ""
     """The limit of the value or of the ratio, such as `≤ 1.10`. Empty if the line has no limit."""
     held: bool | None = None
-    """Whether the limit was met. None if the line has no limit."""
+    """True if the limit was met. None if the line has no limit."""
 
 
 def environment() -> dict[str, str]:

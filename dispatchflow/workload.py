@@ -72,7 +72,7 @@ class Workload(ABC):
 
     @property
     def compared(self) -> bool:
-        """Whether the results can be compared with expected results."""
+        """True if the results can be compared with expected results."""
         return True
 
     @property

@@ -65,7 +65,7 @@ class KnownFailure:
     """A pattern that is searched for in the failure's reason and log."""
     reason: str
     some: bool
-    """Whether only some of the matching cases fail. A matching case that passes is then not reported."""
+    """True if only some of the matching cases fail. A matching case that passes is then not reported."""
     place: str
     """The file, line and index of the entry: `specs/a.toml:3, known_failure[0]`."""
 

@@ -53,7 +53,7 @@ class File:
 
     @property
     def is_array(self) -> bool:
-        """Whether the file is in numpy's format, which states type and sizes. Otherwise it has raw bytes."""
+        """True if the file is in numpy's format, which states type and sizes. Otherwise it has raw bytes."""
         return self.member is not None or (self.type is None and self.path.endswith(".npy"))
 
     @property

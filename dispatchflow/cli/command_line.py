@@ -46,7 +46,7 @@ class CommandLine:
 
     @property
     def plain(self) -> bool:
-        """Whether the line has no options except -n (parallel jobs), and no program after `--`."""
+        """True if the line has no options except -n (parallel jobs), and no program after `--`."""
         return not self.program and _ONLY_JOBS.fullmatch(" ".join(self.flags)) is not None
 
 

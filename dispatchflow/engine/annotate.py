@@ -39,7 +39,7 @@ class Annotation:
 
     function: Annotated
     same_code: bool | None
-    """Whether the kernel has the same instructions in the case's own code as in the sampled second build.
+    """True if the kernel has the same instructions in the case's own code as in the sampled second build.
 
     None if they could not be compared."""
     why: str

@@ -35,7 +35,7 @@ class Difference:
 
     The verdict has the number of elements that differ, and the first of them."""
     steady: bool
-    """Whether unwritten memory certainly causes the difference. If false, the cause may be chance.
+    """True if unwritten memory certainly causes the difference. If false, the cause may be chance.
 
     On a CPU, the second call fills new memory with 0xCD; the first call and a third call do not. The cause is certain
     if the first and third call give the same values for each result in `verdicts`. On other devices, the value is

@@ -20,13 +20,13 @@ class Release:
 
     @property
     def has_cpu_lowering_config(self) -> bool:
-        """Whether `#iree_cpu.lowering_config` may leave out some tiling levels."""
+        """True if `#iree_cpu.lowering_config` may leave out some tiling levels."""
         # In 3.6 the attribute must give all four tiling levels; before 3.6 it does not exist.
         return self.release >= (3, 7)
 
     @property
     def generalizes_convolutions(self) -> bool:
-        """Whether the compiler turns a named convolution into a generic op and drops its attributes.
+        """True if the compiler turns a named convolution into a generic op and drops its attributes.
 
         IREE 3.9 and 3.10 were seen to do this."""
         return self.release < (3, 11)
@@ -45,7 +45,7 @@ class Release:
 
     @property
     def packs_in_global_opt(self) -> bool:
-        """Whether the flag `--iree-global-opt-data-tiling` exists."""
+        """True if the flag `--iree-global-opt-data-tiling` exists."""
         return self.release >= (3, 9)
 
     def cpu_pipeline(self, name: str) -> str:
@@ -56,19 +56,19 @@ class Release:
 
     @property
     def has_gpu_pipelines(self) -> bool:
-        """Whether `#iree_gpu.pipeline<…>` and the intrinsics for Nvidia's `mma.sync` exist."""
+        """True if `#iree_gpu.pipeline<…>` and the intrinsics for Nvidia's `mma.sync` exist."""
         return self.release >= (3, 12)
 
     @property
     def reads_names(self) -> bool:
-        """Whether the Python bindings can read the name in a location (`NameLoc`).
+        """True if the Python bindings can read the name in a location (`NameLoc`).
 
         dispatchflow gives such names to the places of a program that launch a dispatch."""
         return self.release >= (3, 12)
 
     @property
     def has_profiles(self) -> bool:
-        """Whether the runtime can record profiles, which the tool `iree-profile` reads."""
+        """True if the runtime can record profiles, which the tool `iree-profile` reads."""
         return self.release >= (3, 12)
 
     def reads_tuning_spec(self, backend: str) -> bool:

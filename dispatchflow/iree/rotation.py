@@ -31,7 +31,7 @@ class Operand:
     """The element type of a tensor, or the type of the scalar."""
     nbytes: int
     cold: bool
-    """Whether each call uses the next copy of the operand, so that the operand is not in a cache."""
+    """True if each call uses the next copy of the operand, so that the operand is not in a cache."""
 
     @property
     def type(self) -> str:

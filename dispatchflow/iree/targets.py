@@ -35,9 +35,9 @@ class Target:
     driver: str = LOCAL
     """The driver of IREE's runtime: `LOCAL` for this CPU, or `vulkan`, `cuda`, `hip` or `metal`."""
     needs_host_cpu: bool = False
-    """Whether flags with this machine's CPU name and CPU features are added to `flags`."""
+    """True if flags with this machine's CPU name and CPU features are added to `flags`."""
     runtime_is_code: bool = False
-    """Whether executables call code of IREE's runtime.
+    """True if executables call code of IREE's runtime.
 
     If they do, the runtime's digest is one of the device's properties in cache keys."""
     gpu: Gpu | None = None
@@ -47,7 +47,7 @@ class Target:
 
     @property
     def has_threads(self) -> bool:
-        """Whether the number of threads can be chosen."""
+        """True if the number of threads can be chosen."""
         return self.driver == LOCAL
 
     def inexpressible(self, syntax: Release) -> str | None:

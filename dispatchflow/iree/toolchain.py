@@ -26,7 +26,7 @@ class Toolchain:
     runtime_digest: Digest
     """Digest of the runtime's tools and of the libraries that they load."""
     dispatch_statistics: bool
-    """Whether iree-benchmark-module can report statistics of each dispatch. IREE 3.13 and later can."""
+    """True if iree-benchmark-module can report statistics of each dispatch. IREE 3.13 and later can."""
     size_bytes: int
     """Total size of the files that `digest` and `runtime_digest` cover."""
 

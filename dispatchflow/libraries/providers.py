@@ -48,7 +48,7 @@ class Library:
 
     The expression makes a copy if `{value}` is a transposed view."""
     wide_sums: bool = False
-    """Whether the library adds narrow floats in a wider type and rounds each sum once."""
+    """True if the library adds narrow floats in a wider type and rounds each sum once."""
 
     def cast(self, value: str, element: ElementType) -> str:
         return self.casts.format(value=value, element=element.numpy_name)

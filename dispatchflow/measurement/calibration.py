@@ -56,7 +56,7 @@ class Kernel:
     work: int
     """The flops of one call, or the bytes that one call moves."""
     spare: bool = False
-    """Whether the kernel is measured only when a case's rate is suspect (clearly above the ceiling)."""
+    """True if the kernel is measured only when a case's rate is suspect (clearly above the ceiling)."""
     growth: int = 0
     """The number of smaller kernels of the same kind. The smaller kernels are measured first.
 
@@ -225,7 +225,7 @@ class Work:
     read_bytes: int
     """The part of `traffic_bytes` that is read. It is used only if `cold` is true."""
     cold: bool = False
-    """Whether the inputs are read from memory even if they are small enough for the caches."""
+    """True if the inputs are read from memory even if they are small enough for the caches."""
 
     def kinds(self, processor: Processor) -> tuple[str, ...]:
         """Return the kinds of calibration kernels, such as `f32` and `memory`, whose rates limit this work."""

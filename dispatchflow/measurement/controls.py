@@ -107,7 +107,7 @@ class _Sides:
 
     @property
     def plainly_moved(self) -> bool:
-        """Whether the case fails with the new runtime, or is clearly faster or slower than with the old one."""
+        """True if the case fails with the new runtime, or is clearly faster or slower than with the old one."""
         if "new" in self.failures:
             return True
         enough = self.together and len(self.new_ns) > 0

@@ -73,7 +73,7 @@ class Trial:
     shape: str = ""
     """Operation, sizes and types. Cases with the same shape are measured in the same rounds."""
     dispatches: bool = True
-    """Whether the module has dispatches that the runtime can time."""
+    """True if the module has dispatches that the runtime can time."""
     blocks_ns: list[float] = field(default_factory=list)
     dispatches_ns: dict[str, list[float]] = field(default_factory=dict)
     """A dict from the name of each dispatch to its times in ns.
@@ -100,9 +100,9 @@ class Trial:
 
     A round measures one block of each case in a group. The name is `RUN/NUMBER`: the run's name and a number."""
     claimed: bool = False
-    """Whether this run holds the lock on the measurement, so that other runs wait."""
+    """True if this run holds the lock on the measurement, so that other runs wait."""
     awaited: bool = False
-    """Whether this run has waited for another run that held the lock."""
+    """True if this run has waited for another run that held the lock."""
     outcome: str | None = None
     """`measured`, `noisy` or `failed`. None until the outcome is decided."""
     reason: str | None = None
@@ -112,7 +112,7 @@ class Trial:
     `limit` is the limit that the process exceeded, as (name, value). `repeatable` says whether the same failure is
     expected again."""
     adopted: bool = False
-    """Whether the blocks are from another run, which measured the same case."""
+    """True if the blocks are from another run, which measured the same case."""
 
     anchors: Anchored | None = None
     """The anchors that show how fast the machine is during the measurement."""
@@ -157,7 +157,7 @@ class Trial:
 
     @property
     def unsure(self) -> bool:
-        """Whether the median time is too uncertain, or too many benchmark processes waited too long for a CPU."""
+        """True if the median time is too uncertain, or too many benchmark processes waited too long for a CPU."""
         return statistics.disturbed(self.disturbed_blocks, len(self.waits)) or statistics.noisy(self.blocks_ns)
 
     def spent(self, block: Block, wall_s: float) -> float:

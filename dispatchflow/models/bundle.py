@@ -46,11 +46,11 @@ class Bundle(msgspec.Struct, frozen=True):
 
     A tuning that reads a file is left out."""
     replay: bool = False
-    """Whether `repro.sh run` also records each call in a file that `iree-run-replay` reads."""
+    """True if `repro.sh run` also records each call in a file that `iree-run-replay` reads."""
     execution: int | None = None
     """Which execution of each site was captured, counted from 1; None if it was the last execution."""
     wrong: bool = False
-    """Whether the results of the case are wrong.
+    """True if the results of the case are wrong.
 
     The expected results of the sites, which the case computed, may then be wrong too."""
 

@@ -83,7 +83,7 @@ class Tensor(msgspec.Struct, frozen=True):
     Examples are `4x8xf32`, `tensor<f32>` (rank 0), and `index` or `i32` for a scalar."""
     nbytes: int
     undefined: bool = False
-    """Whether some elements depend on memory that the program never wrote; a mask marks these elements."""
+    """True if some elements depend on memory that the program never wrote; a mask marks these elements."""
 
     @property
     def name(self) -> str:

@@ -67,7 +67,7 @@ class Value(msgspec.Struct, frozen=True):
     content: bytes | None = None
     """The bytes of a scalar, little-endian; None for a tensor, whose bytes are in a file."""
     undefined: bool = False
-    """Whether some elements depend on memory that the program never wrote."""
+    """True if some elements depend on memory that the program never wrote."""
 
 
 class Sweep(msgspec.Struct, frozen=True):

@@ -54,7 +54,7 @@ class SiteCheck(msgspec.Struct, frozen=True):
     why: str | None = None
     """The reason why the site is not compared; None if it is compared."""
     uncompiled: bool = False
-    """Whether the site does not compile for the target of the reference, and is therefore not compared."""
+    """True if the site does not compile for the target of the reference, and is therefore not compared."""
 
     @property
     def worst(self) -> ResultCheck | None:
@@ -101,7 +101,7 @@ class Located(msgspec.Struct, frozen=True):
 
     @property
     def fails(self) -> bool:
-        """Whether a site is wrong, or no site could be compared."""
+        """True if a site is wrong, or no site could be compared."""
         return bool(self.wrong) or len(self.uncompared) == len(self.checks)
 
     def site(self, number: int) -> Site:

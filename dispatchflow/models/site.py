@@ -36,11 +36,11 @@ class SourceOperation(msgspec.Struct, frozen=True):
     place: str | None = None
     """The place in the source, such as `net.mlir:12:8`: file, line and column."""
     computes: bool = True
-    """Whether the operation computes or moves elements of tensors.
+    """True if the operation computes or moves elements of tensors.
 
     For example, this is False for reshapes and fills, and for arithmetic on single numbers, which the host computes."""
     constant: bool = False
-    """Whether the operation depends on no argument of a function.
+    """True if the operation depends on no argument of a function.
 
     If this is true, the compiler may evaluate the operation in advance."""
 
@@ -64,7 +64,7 @@ class Site(msgspec.Struct, frozen=True):
     If an initializer launches the dispatch, the text names the globals in which the initializer stores its results,
     such as `weights, bias`."""
     at_load: bool
-    """Whether an initializer launches the dispatch. Initializers run before the first call."""
+    """True if an initializer launches the dispatch. Initializers run before the first call."""
     executable: str
     export: str
     """The name of the kernel, as profilers show it. Equal dispatches share a kernel."""

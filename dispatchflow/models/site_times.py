@@ -37,7 +37,7 @@ class Calls(NamedTuple):
     total_ns: int
     """The wall time of all measured calls together."""
     steady: bool
-    """Whether all calls submitted the same operations. If they did, the warm-up calls are left out."""
+    """True if all calls submitted the same operations. If they did, the warm-up calls are left out."""
 
 
 class SiteBlock(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class Block(msgspec.Struct, frozen=True):
 
     calls: int
     steady: bool
-    """Whether all calls submitted the same operations. If not, the times include the warm-up calls."""
+    """True if all calls submitted the same operations. If not, the times include the warm-up calls."""
     split: Split
     sites: tuple[SiteBlock, ...]
 
@@ -107,7 +107,7 @@ class ProgramTimes(msgspec.Struct, frozen=True):
     split: Split
     """The parts of one call's time, in whole ns, from the profiled process with the median call time."""
     steady: bool
-    """Whether all calls submitted the same operations."""
+    """True if all calls submitted the same operations."""
     at_load_ns: int | None = None
     """The time in ns that dispatches take while the program is loaded; None if unknown or if none run.
 

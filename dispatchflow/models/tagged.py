@@ -19,7 +19,7 @@ class Node(msgspec.Struct, frozen=True):
     symbol: str | None
     """The name of a function or a global; None for other operations."""
     tensor: bool
-    """Whether an operand or a result is a tensor."""
+    """True if an operand or a result is a tensor."""
     results: int
     uses: tuple[int, ...]
     """The indices of the nodes whose results are operands of this operation."""

@@ -49,7 +49,7 @@ class Convolution(Summed, Window):
 
     @property
     def may_copy(self) -> bool:
-        """Whether the image is padded. IREE 3.9 to 3.13 copies a padded image, if no flags request fusion."""
+        """True if the image is padded. IREE 3.9 to 3.13 copies a padded image, if no flags request fusion."""
         return bool(self.option("padding"))
 
     def _weights(self) -> Operand:

@@ -50,7 +50,7 @@ class Summed(Operation):
 
     @property
     def accumulates(self) -> bool:
-        """Whether the sum begins with the third operand, and not with 0."""
+        """True if the sum begins with the third operand, and not with 0."""
         return bool("accumulate" in self.options and self.option("accumulate") == "yes")
 
     @property
@@ -86,7 +86,7 @@ class Summed(Operation):
 
     @property
     def _goes_on(self) -> bool:
-        """Whether an epilogue or a conversion follows the sum."""
+        """True if an epilogue or a conversion follows the sum."""
         return self.epilogue != "none" or self.types.accumulator is not self.types.result
 
     @property

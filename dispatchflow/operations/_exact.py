@@ -137,12 +137,12 @@ class Thinning(NamedTuple):
     these sets. `part` is the index, from 0, of the set that this object describes. The last sets are left out if the
     operation would have more than `_SETS` sets."""
     balanced: bool = False
-    """Whether the terms of a sum are 1 and -1 and add up to 3 or 4, so that the result shows a lost term.
+    """True if the terms of a sum are 1 and -1 and add up to 3 or 4, so that the result shows a lost term.
 
     In contrast, a sum of 512 random terms of 1 and -1 is about 22 in magnitude. After rounding to a type with three or
     four digits (f8), such a sum does not show a lost 1."""
     clipped: bool = False
-    """Whether a bias reverses the signs of most sums before a relu or gelu, to show a missing relu.
+    """True if a bias reverses the signs of most sums before a relu or gelu, to show a missing relu.
 
     In the other sets of exact inputs, most sums of floats are positive, and a relu does not change them. The recipe
     `random` may have no negative sum in a column with few results. In a clipped set, a floating-point bias makes most

@@ -71,7 +71,7 @@ class Loop(msgspec.Struct, frozen=True):
     dim: str
     size: int
     summed: bool = False
-    """Whether the dim is a reduction dim. If this is false, the dim is parallel."""
+    """True if the dim is a reduction dim. If this is false, the dim is parallel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Operation(Workload):
     options: ClassVar[Mapping[str, Option]] = {}
     """A dict from names to options. Specs, command lines and tables of results use these names."""
     by_dims: ClassVar[bool] = True
-    """Whether this operation is preferred to others with the same dims, if a sweep names no operation."""
+    """True if this operation is preferred to others with the same dims, if a sweep names no operation."""
     library_options: ClassVar[tuple[str, ...]] = ()
     """The options that `library_call` supports; all other options must have their defaults."""
 
@@ -201,7 +201,7 @@ class Operation(Workload):
         return ()
 
     multiplies: ClassVar[bool] = False
-    """Whether the terms of sums are products of two factors, such as a · b in A·B.
+    """True if the terms of sums are products of two factors, such as a · b in A·B.
 
     If so, verification of floating-point sums tests whether a kernel drops digits of factors, as with tf32."""
 
@@ -214,7 +214,7 @@ class Operation(Workload):
 
     @property
     def has_wide(self) -> bool:
-        """Whether the recipe `wide` is one of the operation's recipes.
+        """True if the recipe `wide` is one of the operation's recipes.
 
         A kernel that reads operands in a narrower type has wrong results for the inputs of `wide`."""
         return self.multiplies and self.signature.accumulator.is_float
@@ -232,7 +232,7 @@ class Operation(Workload):
 
     @property
     def bitwise(self) -> bool:
-        """Whether only one result is correct for each input, as for integers or a transposition."""
+        """True if only one result is correct for each input, as for integers or a transposition."""
         return not self.types.result.is_float
 
     def magnitude(self, operands: Sequence[Array]) -> Array:
@@ -271,7 +271,7 @@ class Operation(Workload):
 
     @property
     def clips(self) -> bool:
-        """Whether a relu or gelu follows the sum of a result element. It may hide errors of negative sums."""
+        """True if a relu or gelu follows the sum of a result element. It may hide errors of negative sums."""
         return False
 
     @property
@@ -281,7 +281,7 @@ class Operation(Workload):
 
     @property
     def may_copy(self) -> bool:
-        """Whether an additional dispatch may copy an operand into a larger tensor, to pad it."""
+        """True if an additional dispatch may copy an operand into a larger tensor, to pad it."""
         return False
 
     @abstractmethod

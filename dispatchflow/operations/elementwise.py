@@ -44,7 +44,7 @@ class Elementwise(Operation):
 
     @property
     def _curved(self) -> bool:
-        """Whether the function is none of add, sub, mul, max and relu."""
+        """True if the function is none of add, sub, mul, max and relu."""
         return self._kind not in (*_BINARY, "relu")
 
     def illegal(self, backend: str) -> str | None:
@@ -110,7 +110,7 @@ class Elementwise(Operation):
 
     @property
     def bitwise(self) -> bool:
-        """Whether the function rounds at most once. If it does, only one result is correct."""
+        """True if the function rounds at most once. If it does, only one result is correct."""
         return not self._curved
 
     def operands(self) -> tuple[Operand, ...]:

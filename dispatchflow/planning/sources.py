@@ -45,7 +45,7 @@ class Sources:
 
     @property
     def adhoc(self) -> bool:
-        """Whether the command line describes a sweep, with variables such as `m=512`, `shape=` or `file=`."""
+        """True if the command line describes a sweep, with variables such as `m=512`, `shape=` or `file=`."""
         return any(word in self.values for word in (*DIMS, "shape", *sweep_words.MODULE))
 
     def sweeps(self) -> list[parser.Sweep]:

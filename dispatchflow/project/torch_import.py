@@ -36,7 +36,7 @@ class Imported:
     function: str
     types: Declaration
     f64: bool
-    """Whether the module has numbers in f64, which the target `vulkan` does not support."""
+    """True if the module has numbers in f64, which the target `vulkan` does not support."""
 
 
 def source_of(word: str) -> tuple[Path, str]:

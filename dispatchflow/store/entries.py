@@ -160,7 +160,7 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def disturbed(self) -> bool:
-        """Whether too many benchmark processes waited for a CPU. The median may then be wrong."""
+        """True if too many benchmark processes waited for a CPU. The median may then be wrong."""
         return disturbed(self.conditions.get("disturbed_blocks") or 0, len(self.blocks_ns))
 
     @property

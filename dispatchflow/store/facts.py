@@ -20,7 +20,7 @@ class Facts(TypedDict, total=False):
 
     The value is in s or bytes. A later run with a higher limit tries the action again."""
     repeatable: bool
-    """Whether the failed action would fail in the same way again. If False, the next run tries it again."""
+    """True if the failed action would fail in the same way again. If False, the next run tries it again."""
 
     # --- emit, of a user's module
     name: str

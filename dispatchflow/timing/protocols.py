@@ -36,7 +36,7 @@ class Protocol:
 
     @property
     def pauses(self) -> bool:
-        """Whether a run may wait between two rounds."""
+        """True if a run may wait between two rounds."""
         return self.span_s > 0
 
     @property

@@ -46,7 +46,7 @@ class Control:
 
     case: str
     together: bool
-    """Whether the two runtimes were measured alternately. If False, `old_ns` are from an earlier run."""
+    """True if the two runtimes were measured alternately. If False, `old_ns` are from an earlier run."""
     comparison: Comparison
     failure: str | None
     """The reason why the case fails with the new runtime. None if the case passes."""
@@ -56,7 +56,7 @@ class Control:
 
     @property
     def moved(self) -> bool:
-        """Whether the case fails with the new runtime, or is faster or slower than with the old one."""
+        """True if the case fails with the new runtime, or is faster or slower than with the old one."""
         return self.failure is not None or self.comparison.verdict in ("faster", "slower")
 
     @property
@@ -85,14 +85,14 @@ class Judgement:
 
     @cached_property
     def unknown(self) -> bool:
-        """Whether all comparisons are undecided and no control failed with the new runtime.
+        """True if all comparisons are undecided and no control failed with the new runtime.
 
         A control failed if the case cannot be measured with the new runtime, or gives wrong results."""
         return not self.moved and all(control.comparison.verdict == "undecided" for control in self.controls)
 
     @cached_property
     def unsound(self) -> bool:
-        """Whether the new runtime gives wrong results for one of the controls."""
+        """True if the new runtime gives wrong results for one of the controls."""
         return any((control.failure or "").startswith(UNSOUND) for control in self.controls)
 
     @property
@@ -101,7 +101,7 @@ class Judgement:
 
     @property
     def has_few_controls(self) -> bool:
-        """Whether the judgement could change if further controls were measured."""
+        """True if the judgement could change if further controls were measured."""
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
     def should_be_repeated(self, controls: int, run: str) -> bool:

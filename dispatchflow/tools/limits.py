@@ -35,7 +35,7 @@ class Limits:
 
     Code that is mapped from files does not count."""
     memory_asked: bool = False
-    """Whether the user set `memory_bytes`.
+    """True if the user set `memory_bytes`.
 
     If False, `memory_bytes` is either None or the size of the machine's memory."""
 

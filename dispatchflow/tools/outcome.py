@@ -38,7 +38,7 @@ class Outcome:
 
     @property
     def repeatable(self) -> bool:
-        """Whether a failure would probably happen again in the next run.
+        """True if a failure would probably happen again in the next run.
 
         False if a SIGKILL ended the process before its time limit. Such a signal comes from outside, for example from
         the kernel when memory is full."""

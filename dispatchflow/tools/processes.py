@@ -40,7 +40,7 @@ class Command:
     cpus: tuple[int, ...] = ()
     """The CPUs that the process may use. An empty tuple means all CPUs."""
     count_waits: bool = False
-    """Whether to measure how long the process waits for a CPU. The result is `Outcome.waited_s`.
+    """If true, measure how long the process waits for a CPU. The result is `Outcome.waited_s`.
 
     A thread that ends before the process prints anything may not be counted."""
 

@@ -57,7 +57,7 @@ class Lowering(msgspec.Struct, frozen=True):
     attribute: str = ""
     """The attribute that is written on the operation's main op, the one that gets the tile sizes."""
     region: bool = False
-    """Whether the main op and the ops after it are emitted inside one dispatch region.
+    """True if the main op and the ops after it are emitted inside one dispatch region.
 
     Outside of a region, the compiler replaces some main ops by other ops, which do not get the text of `attribute`.
     This happens to some ops with a dimension of size 1, and in IREE 3.9 and 3.10 to all named convolutions."""
@@ -136,14 +136,14 @@ class Tuning:
         return Lowering()
 
     keeps_dispatches: ClassVar[bool] = True
-    """Whether the compiler must make exactly `operation.dispatches` dispatches.
+    """True if the compiler must make exactly `operation.dispatches` dispatches.
 
     One more dispatch is allowed if it pads an operand (`operation.may_copy`). If False, any number is accepted. The
     family's method `ignored` must then examine the dispatches to find out whether the compiler followed the tuning."""
 
     @property
     def annotates(self) -> bool:
-        """Whether the tuning adds text to the module. Such a tuning cannot be used for a user's own MLIR file."""
+        """True if the tuning adds text to the module. Such a tuning cannot be used for a user's own MLIR file."""
         return type(self).lowering is not Tuning.lowering
 
     @property

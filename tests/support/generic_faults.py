@@ -28,7 +28,7 @@ class Plant:
     operands: Callable[[Sequence[Any]], list[Any]]
     body: Callable[[str], str]
     in_sum: bool = False
-    """Whether the error drops a term of a sum."""
+    """True if the error drops a term of a sum."""
 
 
 def plants(operation: Operation) -> Iterator[Plant]:

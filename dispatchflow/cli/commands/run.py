@@ -122,7 +122,7 @@ class Reporter(ConsoleReporter):  # type: ignore[misc]
     `Progress` reports the other stages of cases."""
 
     broken = False
-    """Whether dispatchflow raised an exception in a stage of a case."""
+    """True if dispatchflow raised an exception in a stage of a case."""
 
     def execute_task(self, task: Task) -> None:
         if not _is_ours(task):
