@@ -235,10 +235,10 @@ class Moment:
         return max(within, self._reach(away, within, own, (shared, PRIOR_SESSIONS + sessions - 1)))
 
     def later_anchored(self, within: float) -> float | None:
-        """Return the half-width of the 95 % interval for log(m) in another run.
+        """Return the half-width of the 95 % interval in which another run's anchored median is expected.
 
-        Here m is the median, corrected for the machine's speed. Returns None if no correction is known, or if the
-        correction does not make the interval narrower.
+        The anchored median is corrected for the machine's speed. The interval is one of its logarithm. Returns None if
+        no correction is known, or if the correction does not make the interval narrower.
 
         Args:
             within: the half-width of the 95 % interval for log(median) in this run."""
@@ -269,8 +269,8 @@ class Moment:
         Args:
             away: log(median in this run), minus the expected value of log(median in another run).
             within: the 95 % half-width for log(median in this run).
-            own: the variance of the part that only this case has. Its degrees of freedom are `self.freedom`.
-            shared: the variance of the part that all cases of a run share, and its degrees of freedom."""
+            own: the variance of the case's own changes between runs. Its degrees of freedom are `self.freedom`.
+            shared: the variance of the changes that all cases of a run share, and its degrees of freedom."""
         parts = [shared, (own, self.freedom)]
         variance = sum(part for part, _ in parts)
         freedom = int(variance**2 / sum(part**2 / freedom for part, freedom in parts))

@@ -60,7 +60,8 @@ class Session:
         Args:
             on_block: called after each block of an added measurement. The arguments are the measurement, and the
                 number of unfinished measurements with the same protocol.
-            refusal: returns why this run cannot use another run's measurement for a device, or None if it can.
+            refusal: returns why this run cannot use a measurement of another run, or None if it can. The second
+                argument is the device that was measured.
             pauses: whether to wait between rounds. It is False only in tests that do not check times."""
         self._bench, self._store, self._toolchain = bench, bench.store, toolchain
         self._run, self._on_block, self._refusal, self._sleep = run, on_block, refusal, sleep

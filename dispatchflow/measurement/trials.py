@@ -244,10 +244,10 @@ def rotated(resolver: Resolver, rotation: Rotation) -> tuple[bytes, tuple[str, .
 
 
 def rotation_action(resolver: Resolver, case: Case) -> Action | None:
-    """Return the action that compiles a module that calls the case's module with cold inputs.
+    """Return the action that compiles a wrapper, which calls the case's module with cold inputs.
 
-    Each call uses the next copy of the inputs. Returns None if no inputs are copied, or if a library computes
-    the case."""
+    The wrapper uses the next copy of the inputs in each call. Returns None if no inputs are copied, or if a
+    library computes the case."""
     if case.library is not None or (rotation := resolver.rotation(case)) is None:
         return None
     text, flags = rotated(resolver, rotation)

@@ -245,7 +245,7 @@ def _input(text: str, place: Location, read: Read) -> Input:
         kind, value = "", kind  # the type is known from the function or the file
     if kind and not (module.is_scalar(kind) or module.shape_of(kind)):
         facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
-        raise SpecError(f"'{kind}' is not a type", facts, _several(place))
+        raise SpecError(f"'{kind}' is not a type", facts, _file_hint(kind) or _several(place))
     if value.startswith("@"):
         if kind and archives.split(value[1:]):
             facts = {"spec": at, "found": text}
@@ -263,7 +263,8 @@ def _input(text: str, place: Location, read: Read) -> Input:
         return Input(kind or None, value)
     if value not in RECIPES and not all(map(is_number, literals.words(value))):
         facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
-        raise SpecError(f"'{value}' is not an input", facts, suggestion(value, RECIPES) or _several(place))
+        hint = suggestion(value, RECIPES) or _file_hint(value) or _several(place)
+        raise SpecError(f"'{value}' is not an input", facts, hint)
     element = module.element_of(kind)
     if value not in RECIPES and literals.is_integer(element):
         for word in literals.words(value):
@@ -272,6 +273,10 @@ def _input(text: str, place: Location, read: Read) -> Input:
             except ValueError as error:
                 raise SpecError(str(error), {"spec": at, "found": text}) from error
     return Input(kind or None, value)
+
+
+def _file_hint(value: str) -> str:
+    return f"To read an input from a file, write @{value}." if PurePath(value).suffix[1:].isalpha() else ""
 
 
 def _several(place: Location) -> str:

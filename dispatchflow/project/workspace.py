@@ -99,8 +99,8 @@ class Workspace:
     def with_toolchain(self, word: str) -> Workspace:
         """Return a workspace with the same directory and store, and with the toolchain of `iree=WORD`.
 
-        Both workspaces use the same connection to the store's database, because a full disk allows only one connection
-        (see `Database._open`)."""
+        Both workspaces use the same connection to the store's database: if the disk is full, no second connection can
+        be opened (see `Database._open`)."""
         other = Workspace(self.root, {**self.values, "iree": word}, say=self.say)
         other.store = self.store
         return other

@@ -34,6 +34,6 @@ def _conditions(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"load average {most[0]:.1f} (over the last minute, so it includes this run's own compiles)"
     slowest = max((row.get("session_factor") or 1.0 for row in rows), default=1.0)
     if slowest > _SLOWER:
-        yield f"the anchors took {slowest - 1:.0%} longer than in this machine's first session"
+        yield f"the anchors took {slowest - 1:.0%} longer than in the first run on this machine"
     if governors := {row["governor"] for row in rows if row.get("governor") not in (None, "performance")}:
         yield f"the CPU's governor is {', '.join(sorted(governors))}, which changes the frequency"

@@ -180,6 +180,8 @@ def test_a_tuning_that_a_backend_does_not_know_is_a_skip():
         ('file = "a.mlir"\ninputs = ["4xi8=nan"]', "nan is not representable as i8"),
         ('file = "a.mlir"\ninputs = ["i32=99999999999"]', "99999999999 is not representable as i32"),
         ('file = "a.mlir"\ninputs = ["index=1e19"]', "1e19 is not representable as index"),
+        ('file = "a.mlir"\ninputs = ["b.npy"]', "To read an input from a file, write @b.npy."),
+        ('file = "a.mlir"\ninputs = ["4x8xf32=b.bin"]', "To read an input from a file, write @b.bin."),
         ('file = "a.mlir"\ninputs = ["@b.bin"]', "Write 4x8xf32=@b.bin"),
         ('file = "a.mlir"\nexpected = ["no.npy"]', "No such file"),
         ('file = "a.mlir"\ninputs = "@ref.npz:im*"', "members  in2, in10, out0"),

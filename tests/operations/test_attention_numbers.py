@@ -1,6 +1,7 @@
 """Verification reports attention kernels that round operands, or that are wrong only for some values.
 
-For example, the exponential is wrong for arguments from -120 to -60, or products above 65504 are infinite."""
+In one of these kernels, the exponential is wrong for arguments from -120 to -60. In another, products above 65504 are
+infinite."""
 
 from __future__ import annotations
 

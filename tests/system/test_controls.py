@@ -1,7 +1,7 @@
 """Controls compare the installed runtime with a new runtime.
 
-A control is a case that is measured with both runtimes. Shell scripts in place of one or two tools imitate new runtimes
-that are equally fast, slower, broken or wrong."""
+A control is a case that is measured with both runtimes. In these tests, shell scripts replace one or two tools of the
+new runtime. The new runtime is then equally fast, slower, broken or wrong."""
 
 from __future__ import annotations
 

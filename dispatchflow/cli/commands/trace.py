@@ -36,8 +36,8 @@ class TraceCommand(QueryCommand):
     page = "docs/sites-alone.md"
     doc_purpose = (
         "measure the zones (named parts) of a case or a program with Tracy, or show a trace file; "
-        "usage: doit trace CASE [out=net.tracy], doit trace [out=net.tracy] -- python x.py, or doit trace net.tracy; "
-        "doit trace CASE out=net.json writes a timeline of one call"
+        "usage: doit trace CASE, doit trace -- python x.py, or doit trace net.tracy; "
+        "out=net.tracy keeps the trace; for a case, out=net.json writes a timeline of one call instead"
     )
     groups = ("cases", "run", "top", "format", "out")
 
