@@ -112,7 +112,7 @@ MODELS = (
     Model("correlated, ρ = 0.5, 1 %", correlated(0.5, 0.01)),
     Model("correlated, ρ = 0.9, 1 %", correlated(0.9, 0.01)),
     Model("correlated, ρ = 0.9, 3 %", correlated(0.9, 0.03)),
-    Model("bursts: 30 % up to 20 % longer", bursts(0.3, 0.2)),
+    Model("bursts: 30 % of blocks up to 20 % longer", bursts(0.3, 0.2)),
     Model("two speeds: 20 % slower 30 % of the time, 5 blocks", two_speeds(0.3, 0.2, 5)),
     Model("two speeds: 20 % slower 30 % of the time, 20 blocks", two_speeds(0.3, 0.2, 20)),
     Model("sessions 2 % apart, 0.7 % each", independent(0.01), 0.02, 0.007),

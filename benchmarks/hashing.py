@@ -18,7 +18,7 @@ from dispatchflow.keys import digest_file
 WAYS: dict[str, Callable[[Path], object]] = {
     "BLAKE2b, as it is": digest_file,
     "SHA-256": lambda path: hashlib.file_digest(path.open("rb"), "sha256"),
-    "xxh3, as it was": lambda path: xxh3_128_hexdigest(path.read_bytes()),
+    "xxh3, file read at once": lambda path: xxh3_128_hexdigest(path.read_bytes()),
 }
 
 

@@ -34,7 +34,9 @@ FLOATS = {
 
 
 ZERO_POINTS = {
-    "input_zp": Option(range(-128, 128), "zero point of the first operand: the integer that stands for 0"),
+    "input_zp": Option(
+        range(-128, 128), "zero point of the first operand (the integer that stands for 0); default -128"
+    ),
     "weight_zp": Option(range(-128, 128), "zero point of the second operand", usual=0),
 }
 """The options for zero points, which are the integers that stand for 0.

@@ -163,5 +163,5 @@ class Convolution(Summed, Window):
     def flops(self) -> int:
         """Each product of a pixel and a weight, with its addition, counts as two flops.
 
-        Products with pixels of the padding count too. The epilogue's flops are added."""
+        Products with pixels of the padding count too. If there is an epilogue, its flops are added."""
         return 2 * self.terms * self.result().size + self.epilogue_flops()

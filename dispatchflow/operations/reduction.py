@@ -37,7 +37,9 @@ class Reduction(Operation):
     }
     options: ClassVar[Mapping[str, Option]] = {
         "kind": Option(("sum", "max"), "the function or reduction"),
-        "axis": Option(tuple(_AXES), "what is reduced: inner, each row; outer, each column; all"),
+        "axis": Option(
+            tuple(_AXES), "what is reduced: each row (`inner`), each column (`outer`) or all elements (`all`)"
+        ),
     }
     factors: ClassVar[int] = 1
     library_options: ClassVar[tuple[str, ...]] = ("kind", "axis")

@@ -17,11 +17,14 @@ _HEAD = """\
 
 Written by `doit docs` from [`operations/`](../dispatchflow/operations); do not edit.
 
-Use these words in a [spec](specs.md) or on the command line, in addition to the axes of all operations: {axes}.
+An operation has the words in its table, in addition to the words that all operations have: {axes}.
+Use them in a [spec](specs.md) or on the command line.
 The value of a word may be a list. The first value shown is the default, unless another is named.
 An operation's own words appear in names if they are not the default, and are columns of the [rows](results.md).
 A combination that an operation does not support is a skip with its reason.
 [Verification](verification.md) explains how results are checked.
+The row *verified on* has the recipes that make a case's inputs, here if all its sizes are 8. If `or` separates several
+lists, the element types and options of the case decide which list applies.
 
 """
 
@@ -32,7 +35,8 @@ def page() -> str:
 
 
 def _section(cls: type[Operation]) -> Iterator[str]:
-    default = cls.make([4] * len(cls.dims))
+    usual = (cls.make([size] * len(cls.dims)) for size in (4, 32))
+    default = next(operation for operation in usual if not operation.illegal("llvm-cpu"))
     formula = (sys.modules[cls.__module__].__doc__ or "").strip()
     about = " ".join((cls.__doc__ or "").split())
     yield f"## {cls.name}\n\n`{formula}`\n\n{about}\n"
@@ -43,8 +47,8 @@ def _section(cls: type[Operation]) -> Iterator[str]:
     rows.append(("`dtype`", ", ".join(types)))
     rows.append(("`layout`", ", ".join(f"`{layout}`" for layout in cls.layouts)))
     for word, option in cls.options.items():
-        usual = "" if option.usual is None else f" (default {option.usual})"
-        rows.append((f"`{word}`", f"{option.allowed}{usual}: {option.meaning}"))
+        unset = "" if option.usual is None else f" (default {option.usual})"
+        rows.append((f"`{word}`", f"{option.allowed}{unset}: {option.meaning}"))
     rows.append(("operands", ", ".join(f"`{_shape(cls, i)}`" for i in range(len(default.operands())))))
     flops = " ".join((cls.flops.__doc__ or "").split())
     rows += [("operations counted", flops)] if flops else []
@@ -56,16 +60,24 @@ def _section(cls: type[Operation]) -> Iterator[str]:
 
 def _shape(cls: type[Operation], index: int) -> str:
     """Return the shape of operand number `index` of an operation, such as `mxk` for operand 0 of `matmul`."""
-    # Each dim has a unique size, so that a size in the operand's type identifies a dim.
-    sizes = {101 + 2 * i: dim for i, dim in enumerate(cls.dims)}
+    # Each dim has a unique size, so that a size in the operand's type identifies a dim. All sizes are multiples of 32,
+    # so that blocks of 32 divide them.
+    blocks = {101 + 2 * i: dim for i, dim in enumerate(cls.dims)}
+    sizes = {32 * size: dim for size, dim in blocks.items()}
+    names = {**{size: f"({dim}/32)" for size, dim in blocks.items()}, **sizes}
     shape = cls.make(list(sizes)).operands()[index].type.shape
-    return "x".join(sizes.get(size, str(size)) for size in shape)
+    return "x".join(names.get(size, str(size)) for size in shape)
 
 
 def _verified(cls: type[Operation]) -> str:
     recipes = dict.fromkeys(", ".join(operation.recipes) for operation in _variants(cls))
     bits = {operation.bitwise for operation in _variants(cls) if operation.types.result.is_float}
-    selects = "; random floats bit by bit" + (" where it only selects" if False in bits else "") if True in bits else ""
+    selects = (
+        "; results for random floats are compared bit by bit"
+        + (" if only one result is correct, as for `max`" if False in bits else "")
+        if True in bits
+        else ""
+    )
     return "; or ".join(recipes) + selects
 
 

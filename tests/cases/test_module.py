@@ -223,12 +223,10 @@ def test_members_of_an_archive_are_several_words():
 def test_weights_are_named_with_their_scope():
     words = 'file = "a.mlir"\nfunction = "two"\n'
     (case,) = plan_of(words + 'parameters = ["model=w.irpa", "v.gguf", "model = v.gguf"]').cases
-    assert [(item.scope, item.file.path) for item in case.operation.parameters] == [
-        ("model", "/specs/w.irpa"), ("", "/specs/v.gguf"), ("model", "/specs/v.gguf")
-    ]  # fmt: skip
-    assert case.operation.parameter_values == (
-        "model=parameters_0.irpa", "parameters_1.gguf", "model=parameters_2.gguf"
-    )  # fmt: skip
+    places = [(item.scope, item.file.path) for item in case.operation.parameters]
+    assert places == [("model", "/specs/w.irpa"), ("", "/specs/v.gguf"), ("model", "/specs/v.gguf")]
+    values = ("model=parameters_0.irpa", "parameters_1.gguf", "model=parameters_2.gguf")
+    assert case.operation.parameter_values == values
     assert case.operation.parameters[0].file.digest == digest_of(FILES["w.irpa"])
 
 
