@@ -62,10 +62,10 @@ class Elementwise(Operation):
         return not self._curved and super().compares_bits(recipe)
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs that the recipe `exact` or `far` makes for verification (docs/verification.md).
+        """Return the inputs that a recipe makes for verification (docs/verification.md).
 
-        Returns None if `verification.inputs` makes the inputs: for the recipe `random`, and for sums, differences and
-        products of integers."""
+        Returns None if `verification.inputs` makes the inputs: for the recipe `random`, except for `max`; and for sums,
+        differences and products of integers."""
         # `exact`: integers of magnitude 1 to 15 with both signs. Floating-point numbers are multiplied by powers of two
         # over the type's range, so that a clamp or a flush to 0 changes the result. The two operands of one result are
         # multiplied by the same power. For `mul`, only one of the two is multiplied: the first and the second
@@ -74,30 +74,28 @@ class Elementwise(Operation):
         #
         # For `relu` and `max`, the signs in `exact` depend on the signs in `random`, so that an element that is read as
         # 0 changes a result of one of these recipes. Each argument of `relu` has the opposite of its sign in `random`,
-        # so that it is positive in one recipe. The two arguments of `max` are negative if one of them is positive in
-        # `random`; if both are negative there, their signs are random.
+        # so that it is positive in one recipe. For `max`, see `_maxima.pairs`.
         #
         # `far`: arguments of functions such as `exp`, over all exponents of the type; see `_functions.far`. Each
         # argument has the opposite of its sign in `random`.
         import numpy as np
 
+        from dispatchflow.operations import _maxima
         from dispatchflow.operations._random import below, negative, stream
         from dispatchflow.operations._range import exponents, powers
 
         element, size = self.signature.operands[0], self.sizes[0] * self.sizes[1]
-        selects = self._kind in ("max", "relu")
-        if recipe == "exact" and (element.is_float or selects):
+        if self._kind == "max":
+            return [values.reshape(self.sizes) for values in _maxima.pairs(recipe, element, size)]
+        relu = self._kind == "relu"
+        if recipe == "exact" and (element.is_float or relu):
             room = 7 if self._kind == "mul" else 4  # 15 · 15 < 2 ** 8, 15 + 15 < 2 ** 5
             least, most = exponents(element) if element.is_float else (0, room)
             power, made = powers((size,), (0,), (least, most - room)), []
-            if selects:  # where an operand is not negative in the recipe `random`
-                draws = (stream(index, 1, size) for index in range(len(self.operands())))
-                others = ~np.logical_and.reduce([negative(draw, element) for draw in draws])
             for index in range(len(self.operands())):
                 raw = stream(index, 0, size)
                 numbers = 1.0 + below(raw, 15)
-                below_0 = others if self._kind == "relu" else raw & np.uint64(1) == 0
-                below_0 = below_0 | others if selects else below_0
+                below_0 = ~negative(stream(0, 1, size), element) if relu else raw & np.uint64(1) == 0
                 numbers *= 1 - 2 * below_0.astype(np.int8)
                 turn = slice(index, None, 2) if self._kind == "mul" else slice(None)
                 numbers[turn] *= power[turn]

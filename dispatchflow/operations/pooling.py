@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from math import prod
 from typing import ClassVar
 
 from dispatchflow.operations._window import Window
@@ -54,21 +55,25 @@ class Pooling(Window):
         """Return the inputs of a recipe; None if the module `verification.inputs` makes them.
 
         A recipe is a way to make inputs for verification."""
-        # `exact`, for `max`: integers in -100 … -1. A kernel that begins a maximum with 0, or pads with 0, gives too
-        # large results. In every third channel the numbers are among the 100 lowest numbers of the type; in every
+        # `exact`, for `max`: negative integers. A kernel that begins a maximum with 0, or pads with 0, gives too large
+        # results. In every third channel of an image the numbers are near the lowest number of the type; in every
         # second of these channels, all are the lowest number. A maximum that begins with any higher number is then
-        # wrong.
+        # wrong. One element of each channel is larger than all others (see `_maxima`).
+        #
+        # `random`, for `max` of floats: the numbers of neighboring channels have different ranges, so that a large
+        # window of one channel has another result than the same window of the next.
         #
         # `wide`, for `sum`: numbers that use the full significand, and zeros. The numbers are so far apart that no
         # window has two of them.
-        if recipe == "random" or (recipe == "exact" and self.option("kind") == "sum"):
+        tensor = self.operands()[0].type
+        if recipe != "wide" and (self.option("kind") == "sum" or (recipe == "random" and not tensor.element.is_float)):
             return None
         import numpy as np
 
-        from dispatchflow.operations._random import below, full, stream
+        from dispatchflow.operations import _maxima
+        from dispatchflow.operations._random import below, full, stream, uniform
         from dispatchflow.operations._range import line_numbers, lowered
 
-        tensor = self.operands()[0].type
         if recipe == "wide":
             values = full(stream(0, 2, tensor.size), tensor.element.digits).reshape(tensor.shape)
             for word, window in (("h", "kh"), ("w", "kw")):
@@ -77,9 +82,23 @@ class Pooling(Window):
                 kept = [size % apart == 0 for size in range(tensor.shape[axis])]
                 values = values * np.reshape(kept, [-1 if i == axis else 1 for i in range(4)])
             return [values]
-        values = -1.0 - below(stream(0, 0, tensor.size), 100).reshape(tensor.shape)
         lines = (self.layout.index("n"), self.layout.index("c"))
-        unit = np.where(line_numbers(tensor.shape, lines) % 6 == 3, np.inf, 1.0)
+        numbers = line_numbers(tensor.shape, lines)
+        level = numbers % _maxima.LEVELS
+        if recipe == "random":
+            raw = stream(0, 1, tensor.size).reshape(tensor.shape)
+            return [uniform(raw, tensor.element).astype(np.float64) * (1 - level / 64)]
+        # `lowest` becomes the lowest number of the type. The channels near it have few different numbers: even the
+        # largest of them is then lower than nearly any number with which a wrong kernel may begin a maximum.
+        room = min(2 ** (tensor.element.digits - 1), 2**30)
+        draws, far, lowest = below(stream(0, 0, tensor.size), room).reshape(tensor.shape), numbers % 3 == 0, 2.0 - room
+        values = np.where(far, lowest + draws % 99, -2.0 - level - draws % (room - _maxima.LEVELS - 3))
+        largest = np.where(far, lowest + 99, -1.0 - level).ravel()
+        channels = np.moveaxis(values, lines, (0, 1))
+        images, shape = channels.shape[:2], channels.shape[2:]
+        places = np.unravel_index(_maxima.places(numbers.size, prod(shape), forward=True), shape)
+        channels[(*np.unravel_index(np.arange(numbers.size), images), *places)] = largest
+        unit = np.where(numbers % 6 == 3, np.inf, 1.0)
         return [lowered(values, lines, tensor.element, unit)]
 
     def operands(self) -> tuple[Operand, ...]:

@@ -53,31 +53,39 @@ class Reduction(Operation):
         return self.option("kind") == "sum" and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipe `exact` for `kind=max`; return None in all other cases.
+        """Return the inputs of the recipes `exact` and `random` for `kind=max`; return None for `kind=sum`.
 
         A recipe is a way to make inputs for verification."""
-        # In each line, one element is larger than all others, which are equal.
-        # A line is the elements that are reduced to one result, such as a row. For integers the larger element is -1;
-        # for floats it differs from -2 only in the last digit of the type. The larger element is the last one in the
-        # first line, and is at other positions in the next lines. A kernel that begins a maximum with 0, or pads with
-        # 0, gives too large results. Every third line has the type's lowest number in place of -2, and the next higher
-        # number as its larger element. There, a maximum that begins with any higher number is wrong.
-        if recipe != "exact" or self.option("kind") == "sum":
+        # In each line, one element is larger than all others (see `_maxima`).
+        #
+        # `exact`: the other elements of a line are equal, and negative. For integers the larger element is higher by 1;
+        # for floats it differs only in the last digit of the type. A kernel that begins a maximum with 0, or pads with
+        # 0, gives too large results. Every third line has the type's lowest number as its other elements, and the next
+        # higher number as its larger element. There, a maximum that begins with any higher number is wrong.
+        if self.option("kind") == "sum":
             return None
         import numpy as np
 
+        from dispatchflow.operations import _maxima
+        from dispatchflow.operations._random import stream
         from dispatchflow.operations._range import lowered
 
         element = self.signature.operands[0]
-        largest = 2.0 ** (1 - element.digits) - 2 if element.is_float else -1
-
-        m, k = self.sizes
-        x = np.full((m, k), -2.0)
-        lines = {"inner": x, "outer": x.T, "all": x.reshape(1, m * k)}[self.option("axis")]
+        x = np.empty(self.sizes)
+        lines = {"inner": x, "outer": x.T, "all": x.reshape(1, x.size)}[self.option("axis")]
+        if recipe == "random":
+            lines[:] = _maxima.falling(stream(0, 1, x.size).reshape(lines.shape), element)
+            return [x]
         line = np.arange(len(lines))
-        lines[line, (lines.shape[1] - 1 + line * int(0.618 * lines.shape[1])) % lines.shape[1]] = largest
+        # Neighboring lines have different results. Floats are between -4 and -2, where all neighboring numbers of the
+        # type have the same distance. The lines that become the lowest ones have the lowest level. 31 and
+        # `_maxima.LEVELS` have no common divisor: most lines that have equal results here differ in `random`.
+        level = np.where(line % 3 == 0, 31, 1 + line % 31)
+        others, step = (-2 - level / 16, 2.0 ** (2 - element.digits)) if element.is_float else (-1.0 - level, 1.0)
+        lines[:] = others[:, None]
+        lines[line, _maxima.places(len(lines), lines.shape[1], forward=True)] = others + step
         line_axes = {"inner": (0,), "outer": (1,), "all": ()}[self.option("axis")]
-        return [lowered(x, line_axes, element, largest + 2)]
+        return [lowered(x, line_axes, element, step)]
 
     @property
     def parallel(self) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ def test_each_line_has_its_largest_element_at_another_place(types: str, axis: st
     assert len({*largest.tolist()}) == min(lines.shape)
     for line, place in enumerate(largest):
         wrong = x.copy()
-        {"inner": wrong, "outer": wrong.T, "all": wrong.reshape(1, -1)}[axis][line, place] = -2
+        {"inner": wrong, "outer": wrong.T, "all": wrong.reshape(1, -1)}[axis][line, place] = lines[line].min()
         assert differs(operation, wrong)
     assert largest[0] == lines.shape[1] - 1
     begun_with_0 = np.maximum(operation.reference([x]), 0)

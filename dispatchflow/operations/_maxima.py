@@ -1,0 +1,69 @@
+"""Make the inputs of maxima over lines, and of maxima of two elements.
+
+A line is the set of elements that become one result, such as a row. It has one largest element, and neighboring lines
+have different largest elements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dispatchflow.operations._random import below, dtype_of, stream, uniform
+from dispatchflow.operations._range import exponents, powers
+from dispatchflow.operations.api import Array, ElementType
+
+LEVELS = 30
+"""The largest elements of lines fall from line to line, and begin again after this number of lines.
+
+It is a multiple of 3, because of `_range.lowered`: where the largest element rises in the recipe `random`, the line is
+near the lowest number in the recipe `exact`, and the largest element falls there. A maximum that is not reset between
+two lines is then wrong in one of the two recipes, whichever lines they are."""
+
+
+def places(lines: int, length: int, forward: bool) -> Array:
+    """Return the place of the largest element in each of `lines` lines of `length` elements.
+
+    It is the last element of the first line (`forward`) or its first element, and moves by 0.618 of a line for each
+    further line."""
+    steps = np.arange(lines) * int(0.618 * length)
+    return (length - 1 + steps if forward else -steps) % length
+
+
+def falling(raw: Array, element: ElementType) -> Array:
+    """Return an array [lines, length] of random numbers with one largest element in each line.
+
+    `raw` has a raw number for each element. The largest element of line i is 1 - (i % LEVELS) / 64 for floats, and this
+    fraction of the type's largest number for integers."""
+    lines, length = raw.shape
+    line = np.arange(lines)
+    share = 1 - line % LEVELS / 64
+    largest, step = (
+        (share, 2.0**-element.digits) if element.is_float else (np.floor((2.0**element.digits - 1) * share), 1.0)
+    )
+    values = uniform(raw, element).astype(np.float64) * share[:, None]
+    values = values.astype(dtype_of(element)).astype(np.float64) if element.is_float else np.floor(values)
+    values = np.minimum(values, (largest - step)[:, None])
+    values[line, places(lines, length, forward=False)] = largest
+    return values
+
+
+def pairs(recipe: str, element: ElementType, count: int) -> list[Array]:
+    """Return `count` pairs of numbers for the recipe `random` or `exact`, as two arrays.
+
+    Another of the two numbers is the larger one in each recipe. Both are negative in one recipe, and they have
+    different signs in the other; of eight pairs, one has two positive numbers in `exact` instead. An element that is
+    copied, read as 0, or compared without its sign therefore changes a result."""
+    x, y = (uniform(stream(index, 1, count), element, -4.0, 4.0).astype(np.float64) for index in (0, 1))
+    turned = np.where((x > 0) & (y > 0), -1.0, 1.0)
+    x, y = x * turned, y * turned
+    if recipe == "random":
+        return [x, y]
+    # Integers of magnitude 1 to 15, which are different in each pair. Floats are multiplied by powers of two over the
+    # type's range, so that a clamp or a flush to 0 changes the result.
+    small = 1 + below(stream(0, 0, count), 14)
+    large = small + 1 + below(stream(1, 0, count), 15) % (15 - small)
+    least, most = exponents(element) if element.is_float else (0, 4)
+    power = powers((count,), (0,), (least, most - 4))
+    mixed, positive = (x < 0) & (y < 0), np.arange(count) % 8 == 3
+    greater = np.select([positive, mixed], [large, small], -small) * power
+    lesser = np.where(positive, small, -large) * power
+    return [np.where(x < y, greater, lesser), np.where(x < y, lesser, greater)]
