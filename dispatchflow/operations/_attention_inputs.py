@@ -51,8 +51,10 @@ def _split(shape: Shape, score: float) -> tuple[float, float]:
 
 
 # The inputs that this recipe and the following ones make for an element type are exact in this type.
-def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
-    """Return inputs in which each query gives some keys equal scores, and all other keys no weight."""
+def counted(shape: Shape, causal: bool, element: ElementType, some: bool) -> list[Array]:
+    """Return inputs in which each query gives some keys equal scores, and all other keys no weight.
+
+    If `some` is true, a single query gives weight to about 512 keys, otherwise to all keys."""
     # The exponentials of the equal scores are 1, and those of the other scores are 0. The sum of the exponentials is
     # then the count of keys with equal scores, and a result is the mean of these keys' values, nearly all integers. A
     # key that is lost, doubled or wrongly included changes the result by at least about 1 / count.
@@ -79,9 +81,10 @@ def counted(shape: Shape, causal: bool, element: ElementType) -> list[Array]:
     # cancel.
     b, m, n, k1, k2, power, *_ = shape
     unit, step = 2.0 ** (power // 2), _GAP * 2.0 ** (power - power // 2)
-    query, place, own = np.arange(m)[::-1, None], np.arange(k1 - 1), k2 - m + np.arange(m)
-    few = min(max(k2.bit_length() - 2, 0), k1 - 1)
-    places = np.where(query % 4 == 0, 0, np.where(query % 16 == 1, few, min(max(k2.bit_length() - 8, 1), few)))
+    query, place, own = np.arange(m)[::-1, None] + 2 * some, np.arange(k1 - 1), k2 - m + np.arange(m)
+    few, seen = min(max(k2.bit_length() - 2, 0), k1 - 1), 512 if some else 128
+    usual = min(max(k2.bit_length() - seen.bit_length(), 1), few)
+    places = np.where(query % 4 == 0, 0, np.where(query % 16 == 1, few, usual))
     asked = (place - query * few) % max(k1 - 1, 1) < places
     signs, keys = (np.where(bits(i, (b, size, k1)), 1.0, -1.0) for i, size in enumerate((m, k2)))
     q, k = signs * step, keys * unit

@@ -66,9 +66,11 @@ class Attention(Operation):
         """The names of the recipes that make inputs for verification (docs/verification.md).
 
         In the recipe `balanced`, the signs of the queries alternate. If there is only one query, the recipe `balanced2`
-        has this query with the opposite sign."""
-        single = ["balanced2"] if self.sizes[1] == 1 else []
-        return ("counted", "rising", "balanced", *single, "peaked", "highest", "random")
+        has this query with the opposite sign, and the query gives weight to all keys in `counted` and to some in
+        `counted2`."""
+        if self.sizes[1] == 1:
+            return ("counted", "counted2", "rising", "balanced", "balanced2", "peaked", "highest", "random")
+        return ("counted", "rising", "balanced", "peaked", "highest", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs that a recipe makes for verification; None for the recipe `random`.
@@ -83,8 +85,8 @@ class Attention(Operation):
         (b, m, n, k1, k2), element = self.sizes, self.signature.operands[0]
         last = k2 - 1 - (np.arange(m)[::-1] if self._causal else np.zeros(m, int))
         shape = _attention_inputs.Shape(b, m, n, k1, k2, round(-np.log2(self._scale)), self._masked, last)
-        if recipe == "counted":
-            return _attention_inputs.counted(shape, self._causal, element)
+        if recipe.startswith("counted"):
+            return _attention_inputs.counted(shape, self._causal, element, recipe == "counted2")
         if recipe == "rising":
             return _attention_inputs.rising(shape, element)
         if recipe == "peaked":
@@ -202,8 +204,9 @@ class Attention(Operation):
         # ρ = 4·ULPS·u + 2·u · a · Σ|terms| of its score. For `counted`, a is the number of additions within a score,
         # because equal scores may be added in different orders. For other recipes, a is growth + 2. The result is y,
         # and ε = (4·ULPS·u + 2·w) · Σ weight · |v|. The bounds:
-        # - `counted`: Σ weight · |v| · (ρ + mean of ρ) + 2·w · |y|. The last term is for the rounding to the operands'
-        #   type, which changes all queries or weights equally. It is larger if a weight is subnormal in this type.
+        # - `counted`, `counted2`: Σ weight · |v| · (ρ + mean of ρ) + 2·w · |y|. The last term is for the rounding to
+        #   the operands' type, which changes all queries or weights equally. It is larger if a weight is subnormal in
+        #   this type.
         # - `balanced`, `highest`: Σ weight · |v| · (ρ + mean of ρ) + ε.
         # - `rising`: the bound of `balanced` + 2·w · (deviation of q · k + deviation of the mask) · deviation of v.
         #   These are standard deviations with the weights of a query. A constant that is rounded to the operands'
@@ -224,11 +227,11 @@ class Attention(Operation):
         terms = self._scale * (abs(operands[0]) @ abs(operands[1]).swapaxes(1, 2))
         weights, _ = self._weights(operands)
         y, sizes = weights @ operands[2], weights @ abs(operands[2])
-        additions = (operands[0] != 0).sum(axis=2, keepdims=True) - 1
-        added = additions if recipe == "counted" else growth(self.sizes[3]) + 2
+        additions, is_counted = (operands[0] != 0).sum(axis=2, keepdims=True) - 1, recipe.startswith("counted")
+        added = additions if is_counted else growth(self.sizes[3]) + 2
         off = 2 * unit * added * terms + 4 * ULPS * unit
         bound: Array = (weights * (off + (weights * off).sum(axis=2, keepdims=True))) @ abs(operands[2])
-        if recipe == "counted":
+        if is_counted:
             subnormal = 2.0 ** (exponents(self.signature.operands[0])[0]) * own  # a rounding of a subnormal weight
             bound += (own + np.maximum(own, subnormal / weights.max(axis=2, keepdims=True))) * abs(y)
             return bound

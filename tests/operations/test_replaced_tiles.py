@@ -1,4 +1,4 @@
-"""A norm or a softmax is reported if it sums one tile twice and leaves out the next tile."""
+"""A norm, a softmax or an attention is reported if it reads one tile twice and leaves out the next tile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.weighted_sums import NORM, SOFTMAX, Judge
+from support.weighted_sums import ATTENTION, NORM, SOFTMAX, Judge
 
 from dispatchflow.operations.norm import EPSILON
 
@@ -60,3 +60,18 @@ def test_a_tile_of_a_softmax_in_f16_is_reported_from_a_few_hundred_elements_on(c
     # 1 / count has 11 digits, so that count is at most a few hundred and a small tile may have none of the elements.
     judge = Judge(SOFTMAX.make((8, columns), "f16_f32_f16"), "mixed")
     assert [passed(judge, size) for size in (256, 1024)] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("types", "batches", "keys", "size"), [("f16", 1, 2048, 64), ("f32", 2, 2048, 64), ("f16", 1, 8192, 64)]
+)
+def test_a_tile_of_keys_that_repeats_the_one_before_it_is_reported(types, batches, keys, size) -> None:
+    operation = ATTENTION.make((batches, 1, 64, 64, keys), types)
+    judges = [Judge(operation, recipe) for recipe in operation.recipes]
+    for begin in range(size, keys, size * (keys // 2048)):
+        wrong = []
+        for q, k, v in (judge.operands for judge in judges):
+            stale = k.copy()
+            stale[:, begin : begin + size] = k[:, begin - size : begin]
+            wrong.append(operation.reference([q, stale, v]))
+        assert not all(judge.verdict(got).passed for judge, got in zip(judges, wrong, strict=True)), begin
