@@ -1,4 +1,4 @@
-"""A norm, a softmax or an attention is reported if it reads one tile twice and leaves out the next tile."""
+"""A norm, a softmax or an attention that reads one tile twice, in place of the next tile, is reported."""
 
 from __future__ import annotations
 
