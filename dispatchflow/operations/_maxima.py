@@ -49,16 +49,16 @@ def falling(raw: Array, element: ElementType) -> Array:
 def pairs(recipe: str, element: ElementType, count: int) -> list[Array]:
     """Return `count` pairs of numbers for the recipe `random` or `exact`, as two arrays.
 
-    Another of the two numbers is the larger one in each recipe. Both are negative in one recipe, and they have
-    different signs in the other; of eight pairs, one has two positive numbers in `exact` instead. An element that is
-    copied, read as 0, or compared without its sign therefore changes a result."""
+    The larger number of a pair in one recipe is the smaller one in the other. Both numbers are negative in one recipe,
+    and have different signs in the other; in every eighth pair of `exact`, both are positive instead. A kernel that
+    copies one of the numbers, reads it as 0, or compares numbers without their signs therefore gives a wrong result."""
     x, y = (uniform(stream(index, 1, count), element, -4.0, 4.0).astype(np.float64) for index in (0, 1))
     turned = np.where((x > 0) & (y > 0), -1.0, 1.0)
     x, y = x * turned, y * turned
     if recipe == "random":
         return [x, y]
-    # Integers of magnitude 1 to 15, which are different in each pair. Floats are multiplied by powers of two over the
-    # type's range, so that a clamp or a flush to 0 changes the result.
+    # The magnitudes are integers from 1 to 15, different ones in each pair. Floats are multiplied by powers of two over
+    # the type's range, so that a clamp or a flush to 0 changes the result.
     small = 1 + below(stream(0, 0, count), 14)
     large = small + 1 + below(stream(1, 0, count), 15) % (15 - small)
     least, most = exponents(element) if element.is_float else (0, 4)

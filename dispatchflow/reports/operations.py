@@ -23,8 +23,8 @@ The value of a word may be a list. The first value shown is the default, unless 
 An operation's own words appear in names if they are not the default, and are columns of the [rows](results.md).
 A combination that an operation does not support is a skip with its reason.
 [Verification](verification.md) explains how results are checked.
-The row *verified on* has the recipes that make a case's inputs, here if all its sizes are 8. If `or` separates several
-lists, the element types and options of the case decide which list applies.
+The row *verified on* has the recipes that make the inputs of a small case. If `or` separates several lists,
+the element types and options of the case decide which list applies.
 
 """
 
@@ -74,7 +74,7 @@ def _verified(cls: type[Operation]) -> str:
     bits = {operation.bitwise for operation in _variants(cls) if operation.types.result.is_float}
     selects = (
         "; results for random floats are compared bit by bit"
-        + (" if only one result is correct, as for `max`" if False in bits else "")
+        + (" if the `kind` permits only one result, as `max` does" if False in bits else "")
         if True in bits
         else ""
     )

@@ -99,3 +99,8 @@ def test_longest_range_is_counted_without_being_spelled_out():
     began = time.thread_time()
     assert len(axis(f"1:{MAX_SIZE}")) == MAX_SIZE
     assert time.thread_time() - began < 0.1
+
+
+def test_range_with_step_0_is_refused_with_this_reason():
+    with pytest.raises(AxisError, match="'64:128:0' has step 0"):
+        axis("64:128:0")
