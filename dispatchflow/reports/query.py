@@ -119,7 +119,8 @@ def _no_rows(
 ) -> NothingMatched:
     """Return the error for patterns (`words`) and tags that match none of `rows`."""
     if not rows:
-        return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
+        hint = "Run doit 'profile:*' first. doit report stage=verify shows verdicts without a measurement."
+        return NothingMatched("there are no rows yet", {"in": folder}, hint)
     names = sorted({row["case"] for row in rows})
     facts: dict[str, object] = {"rows": len(rows), "in": folder, "cases": ", ".join(names[:3])}
     known = sorted({tag for row in rows for tag in row["tags"] or ()})
