@@ -204,7 +204,7 @@ class Moment:
     def between(self) -> float:
         """The half-width of the 95 % interval of log(time in this run / time in another run).
 
-        The times are those of the measured case. The interval does not include the noise within a run."""
+        The times are those of the measured case. The noise of this run's blocks is not added."""
         return self.later(0.0)
 
     @property
