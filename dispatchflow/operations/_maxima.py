@@ -19,6 +19,14 @@ near the lowest number in the recipe `exact`, and the largest element falls ther
 two lines is then wrong in one of the two recipes, whichever lines they are."""
 
 
+def shares(lines: Array) -> Array:
+    """Return the largest magnitude of each line's random floats, from 1 down to 0.55.
+
+    `lines` has the numbers of the lines."""
+    found: Array = 1 - lines % LEVELS / 64
+    return found
+
+
 def places(lines: int, length: int, forward: bool) -> Array:
     """Return the place of the largest element in each of `lines` lines of `length` elements.
 
@@ -31,11 +39,11 @@ def places(lines: int, length: int, forward: bool) -> Array:
 def falling(raw: Array, element: ElementType) -> Array:
     """Return an array [lines, length] of random numbers with one largest element in each line.
 
-    `raw` has a raw number for each element. The largest element of line i is 1 - (i % LEVELS) / 64 for floats, and this
+    `raw` has a raw number for each element. The largest element of a line is the line's `shares` for floats, and this
     fraction of the type's largest number for integers."""
     lines, length = raw.shape
     line = np.arange(lines)
-    share = 1 - line % LEVELS / 64
+    share = shares(line)
     largest, step = (
         (share, 2.0**-element.digits) if element.is_float else (np.floor((2.0**element.digits - 1) * share), 1.0)
     )

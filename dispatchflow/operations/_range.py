@@ -208,6 +208,12 @@ def surplus(operand: Operand, operation: Operation) -> int:
     return 0 if wraps else max(room + 3 - digits - ceil(more / 2), 0)
 
 
+def are_lowered(numbers: Array) -> Array:
+    """Return whether `lowered` moves each line, from the numbers of the lines: it moves every third line."""
+    found: Array = numbers % 3 == 0
+    return found
+
+
 def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:
     """Return a copy of `values` with every third line moved near the lowest number of `element`.
 
@@ -222,7 +228,7 @@ def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Arr
     if element.is_float:
         end = lowest(element)
         step = 2.0 ** (frexp(end)[1] - element.digits)
-    far, smallest = line_numbers(values.shape, lines) % 3 == 0, values.min()
+    far, smallest = are_lowered(line_numbers(values.shape, lines)), values.min()
     moved: Array = values - smallest
     moved *= np.where(far, step / unit, 1.0)
     moved += np.where(far, end, smallest)

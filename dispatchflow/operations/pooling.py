@@ -72,7 +72,7 @@ class Pooling(Window):
 
         from dispatchflow.operations import _maxima
         from dispatchflow.operations._random import below, full, stream, uniform
-        from dispatchflow.operations._range import line_numbers, lowered
+        from dispatchflow.operations._range import are_lowered, line_numbers, lowered
 
         if recipe == "wide":
             values = full(stream(0, 2, tensor.size), tensor.element.digits).reshape(tensor.shape)
@@ -84,14 +84,14 @@ class Pooling(Window):
             return [values]
         lines = (self.layout.index("n"), self.layout.index("c"))
         numbers = line_numbers(tensor.shape, lines)
-        level = numbers % _maxima.LEVELS
         if recipe == "random":
             raw = stream(0, 1, tensor.size).reshape(tensor.shape)
-            return [uniform(raw, tensor.element).astype(np.float64) * (1 - level / 64)]
+            return [uniform(raw, tensor.element).astype(np.float64) * _maxima.shares(numbers)]
         # `lowest` becomes the lowest number of the type. The channels near it have few different numbers: even the
         # largest of them is then lower than nearly any number with which a wrong kernel may begin a maximum.
         room = min(2 ** (tensor.element.digits - 1), 2**30)
-        draws, far, lowest = below(stream(0, 0, tensor.size), room).reshape(tensor.shape), numbers % 3 == 0, 2.0 - room
+        level, far, lowest = numbers % _maxima.LEVELS, are_lowered(numbers), 2.0 - room
+        draws = below(stream(0, 0, tensor.size), room).reshape(tensor.shape)
         values = np.where(far, lowest + draws % 99, -2.0 - level - draws % (room - _maxima.LEVELS - 3))
         largest = np.where(far, lowest + 99, -1.0 - level).ravel()
         channels = np.moveaxis(values, lines, (0, 1))

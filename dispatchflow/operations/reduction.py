@@ -68,7 +68,7 @@ class Reduction(Operation):
 
         from dispatchflow.operations import _maxima
         from dispatchflow.operations._random import stream
-        from dispatchflow.operations._range import lowered
+        from dispatchflow.operations._range import are_lowered, lowered
 
         element = self.signature.operands[0]
         x = np.empty(self.sizes)
@@ -80,7 +80,7 @@ class Reduction(Operation):
         # Neighboring lines have different results. Floats are between -4 and -2, where all neighboring numbers of the
         # type have the same distance. The lines that become the lowest ones have the lowest level. 31 and
         # `_maxima.LEVELS` have no common divisor: most lines that have equal results here differ in `random`.
-        level = np.where(line % 3 == 0, 31, 1 + line % 31)
+        level = np.where(are_lowered(line), 31, 1 + line % 31)
         others, step = (-2 - level / 16, 2.0 ** (2 - element.digits)) if element.is_float else (-1.0 - level, 1.0)
         lines[:] = others[:, None]
         lines[line, _maxima.places(len(lines), lines.shape[1], forward=True)] = others + step

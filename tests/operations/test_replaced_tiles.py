@@ -69,9 +69,6 @@ def test_a_tile_of_keys_that_repeats_the_one_before_it_is_reported(types, batche
     operation = ATTENTION.make((batches, 1, 64, 64, keys), types)
     judges = [Judge(operation, recipe) for recipe in operation.recipes]
     for begin in range(size, keys, size * (keys // 2048)):
-        wrong = []
-        for q, k, v in (judge.operands for judge in judges):
-            stale = k.copy()
-            stale[:, begin : begin + size] = k[:, begin - size : begin]
-            wrong.append(operation.reference([q, stale, v]))
+        operands = (judge.operands for judge in judges)
+        wrong = [operation.reference([q, repeated(k, begin, size), v]) for q, k, v in operands]
         assert not all(judge.verdict(got).passed for judge, got in zip(judges, wrong, strict=True)), begin
