@@ -28,12 +28,12 @@ def _conditions(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"the hypervisor took {ticks / _TICKS_PER_S:.2f} s of CPU time"
     apart = max((row.get("session_factor_uncertainty") or 0.0 for row in rows), default=0.0)
     if apart > _APART:
-        yield f"the machine's speed changed: even the anchors, whose code never changes, vary by ±{apart:.0%}"
+        yield f"the machine's speed changed (kernels that never change, the anchors, varied by ±{apart:.0%})"
     loads = [(row.get("load_1m") or 0.0, row.get("threads") or 1) for row in rows]
     if loads and (most := max(loads))[0] > most[1] + _OTHERS:
         yield f"load average {most[0]:.1f} (over the last minute, so it includes this run's own compiles)"
     slowest = max((row.get("session_factor") or 1.0 for row in rows), default=1.0)
     if slowest > _SLOWER:
-        yield f"the anchors took {slowest - 1:.0%} longer than in the first run on this machine"
+        yield f"the machine was slower than in its first run (the anchors took {slowest - 1:.0%} longer)"
     if governors := {row["governor"] for row in rows if row.get("governor") not in (None, "performance")}:
         yield f"the CPU's governor is {', '.join(sorted(governors))}, which changes the frequency"

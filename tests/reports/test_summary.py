@@ -49,9 +49,9 @@ def test_noisy_rows_are_explained_by_the_conditions_where_these_explain_them():
     told = noise.conditions([row("n", **disturbed), row("m", steal_ticks=3)])
     assert told == (
         "during these measurements: the hypervisor took 1.25 s of CPU time; "
-        "the machine's speed changed: even the anchors, whose code never changes, vary by ±8%; "
+        "the machine's speed changed (kernels that never change, the anchors, varied by ±8%); "
         "load average 4.2 (over the last minute, so it includes this run's own compiles); "
-        "the anchors took 12% longer than in the first run on this machine; "
+        "the machine was slower than in its first run (the anchors took 12% longer); "
         "the CPU's governor is powersave, which changes the frequency"
     )
     calm = {"steal_ticks": 9, "load_1m": 1.4, "threads": 1, "session_factor": 0.99, "governor": "performance"}
