@@ -7,8 +7,8 @@ r"""Compare the time of each dispatch alone with its time in a program.
 
 Each dispatch runs alone in a module of its own, with hot and with cold operands. All modules run on one thread, in
 several rounds. Each round runs the modules in groups of six, and the program before each group. In each run, the 5th
-percentile of a dispatch's executions is taken. The smallest of these values is the time of the dispatch, because other
-work on the machine hardly changes it."""
+percentile of a dispatch's executions is taken. The smallest of these values is used as the time of the dispatch. Other
+work on the machine hardly changes this minimum."""
 
 from __future__ import annotations
 

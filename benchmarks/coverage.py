@@ -8,7 +8,8 @@ half-width of all intervals, right or wrong. docs/measurement.md shows such a ta
   sessions (runs).
 - ±: an interval is right if it contains the median of the next session
 - anchored: like ±, but medians are corrected by the times of anchors, which are kernels that never change
-- first ±, first anchored: like ± and anchored, for the interval of a machine's first session
+- first ±: like the column ±, with the interval of a machine's first session
+- first anchored: like the column anchored, with the interval of a machine's first session
 
 The columns ± and anchored are for the interval of a session that has 12 earlier sessions. The option `--sessions` sets
 this number."""

@@ -7,21 +7,21 @@ table. The columns are:
 - one result: one element of the result is multiplied by 1 + size or 1 - size. The sizes are 1, 1/2, 1/4 and so on.
   The cell is the smallest size such that all errors of this size or larger are detected. If results are integers, 1
   is added or subtracted instead, and the cell is 1 if all errors are detected.
-- one term: one element of an operand is multiplied by 1 + size or 1 - size. The share of an error is the largest
-  |change| / Σ|terms| that the error causes in a result. For Σ|terms|, see `Side.scale`. The cell is the largest share
-  of an undetected error, rounded up to a power of two. The errors of the columns `lost or doubled, in one` and
-  `in all` are included.
+- one term: one element of an operand is multiplied by 1 + size or 1 - size. For each result that changes,
+  |change| / Σ|terms| is computed. For Σ|terms|, see `Side.scale`. The largest of these quotients is the share of the
+  error. The cell is the largest share of an undetected error, rounded up to a power of two. The cell also covers the
+  errors of the next two columns, which have the size 1.
 - lost or doubled, in one: one element of an operand is multiplied by 0 or 2. Only one of the changed results is
   compared. The cell is the percentage of detected errors.
 - in all: like the previous column, but all changed results are compared.
-- digits: an operand is rounded to fewer binary digits. For example, `24→21` means that the rounding from 24 to 21
-  digits is detected in every random group of 16 neighboring results. The rounding to 22 or 23 digits is missed in some
-  groups.
+- digits: an operand is rounded to fewer binary digits, but only for 16 neighboring results at a random place. For
+  example, `24→21` means that the rounding from 24 to 21 digits is detected at every place that was tried. The
+  rounding to 22 or 23 digits is missed at some places.
 - planted: the number of errors in all columns.
 
-The option `--places` sets the number of planted errors of each kind for each operation. The errors are distributed
-evenly over the operation's types, and each type has at least 130. An error in an operand counts only if a result
-changes.
+The option `--places` sets the number of planted errors of each kind for each operation. This number is divided by the
+number of the operation's types. Each type gets at least 130 errors of each kind, even if the total then exceeds
+`--places`. An error in an operand counts only if a result changes.
 
 Rounding errors of real kernels are not simulated."""
 
@@ -166,7 +166,7 @@ class Subject:
     def digits(self, index: int, count: int, starts: Sequence[int]) -> bool:
         """Return whether verification detects the rounding of operand `index` to `count` binary digits.
 
-        Each slice `[start:start + 16]` of the results must reveal the rounding."""
+        For each `start` in `starts`, the slice `[start:start + 16]` of the results must reveal the rounding."""
         wrong = []
         for side in self.sides:
             operands = [_rounded(array, count) if i == index else array for i, array in enumerate(side.operands)]

@@ -1,10 +1,10 @@
-"""Repeat a run of six cases; count how often a median's interval contains the next run's median.
+"""Time six cases repeatedly; count how often the interval of a median contains the case's next median.
 
     python -m benchmarks.sessions --folder sessions           # four times 30 runs, about 35 minutes; can be resumed
     python -m benchmarks.sessions --folder sessions --table   # the results so far
 
 There are 30 runs for each of two protocols (`std` and `fast`) and each of two conditions (`quiet` and `busy`). In the
-condition `busy`, another process computes on the first CPU, with pauses of random length. Cases run on the last core.
+condition `busy`, another process computes on the first CPU, with pauses of random length. Cases run on another core.
 
 Each run is a new process in a copy of the previous run's project. The store of the copy has all earlier measurements.
 Times may depend on the pages of memory that hold the project's files, and these pages are new for each copy."""

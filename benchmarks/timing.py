@@ -41,7 +41,7 @@ class CommandLine:
 
     In a line that compares nothing, the text has details of the measurement instead."""
     ratio: float | None = None
-    """dispatchflow's time / the other command's time (median).
+    """The median over all pairs of runs: dispatchflow's wall time / the other command's wall time.
 
     In the line about a complete run, the ratio is the fraction of the run's time that is spent outside IREE's tools."""
     bar: str = ""

@@ -68,7 +68,7 @@ slower."""
 
 
 class Form:
-    """Computes many keys of actions that differ only in some strings, faster than `key_of`.
+    """Computes keys faster than `key_of`, for many actions whose ingredients differ only in some strings.
 
     `ingredients` is a function that takes these strings: `form.key(x, y)` equals `key_of(kind, ingredients(x, y))`."""
 

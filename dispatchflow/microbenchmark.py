@@ -46,7 +46,7 @@ def run(
     Args:
         device: the runtime's URI of the device; the modules must be compiled for this device.
         check_only: whether to verify only, and measure nothing.
-        trace: a directory for the runtime's profile of each measured invocation, `NAME.ireeprof`.
+        trace: a directory for the runtime's profiles. If the invocation `mm` is measured, its profile is `mm.ireeprof`.
         protocol: how long and how often to measure: `fast`, `std` or `thorough` (docs/measurement.md).
         limit_s: the time limit of each process, in seconds.
 

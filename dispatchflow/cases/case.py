@@ -68,8 +68,8 @@ class Case:
     def name(self) -> str:
         """The name of the case, without `=`, `*` or white space; different cases have different names.
 
-        Example: `matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`. If a name would be longer than 200 bytes, a
-        digest replaces the end of the part before `@`."""
+        Example: `matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`. A name has at most 200 bytes. To
+        keep this limit, a digest replaces the end of the part before `@`."""
         threads = "" if self.threads is None else f"-{self.threads}t"
         cache = "" if self.cache == HOT else f"-{self.cache}"
         how = self.tuning.name if self.provider == IREE else self.provider

@@ -196,7 +196,7 @@ class KnownFailures:
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
         """Return the known failures that fit the case's operation, target and tuning.
 
-        Each known failure comes with its conditions that are not checked yet, such as conditions on sizes."""
+        Each known failure comes with its other conditions, such as those on sizes. The caller checks these."""
         kind = case.operation.name, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
             found = tuple(

@@ -246,7 +246,8 @@ def with_sizes_of(printed: str, declared: str) -> str:
 
     `printed` is the type in the runtime's output. `declared` is the type in the function's signature. If the printed
     element type is not in `ELEMENT_TYPES`, the declared one is used, unless `declared` is a buffer view. For example,
-    `4x8xcf64` and `?x8xcomplex<f32>` give `4x8xcomplex<f32>`."""
+    the runtime prints a result of the declared type `?x8xcomplex<f32>` as `4x8xcf64`. The returned type is
+    `4x8xcomplex<f32>`."""
     known = declared == BUFFER_VIEW or element_of(printed) in ELEMENT_TYPES
     return printed if known else spelt(sizes_of(printed) or (), element_of(declared))
 

@@ -89,9 +89,10 @@ def call_text(library: Library, operation: Operation) -> str:
 
 
 def model_files(program: Module) -> dict[str, File]:
-    """Return the files of a model, as a dict from a path in a tool's working directory to the file.
+    """Return the files of a model, as a dict from a path such as `model/net.onnx` to the file.
 
-    The model's own file comes first, and the files with its weights follow."""
+    The files are placed at these paths in the working directory of a process. The model's own file comes first, and
+    the files with its weights follow."""
     named = [(PurePath(program.source.path).name, program.source), *program.objects]
     return {str(PurePosixPath(MODEL, name)): file for name, file in named}
 

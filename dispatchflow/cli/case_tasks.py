@@ -55,8 +55,9 @@ def tasks_of(
 ) -> list[Task]:
     """Return a task for each of the wanted stages of one case, in the order of the stages.
 
-    If several cases have the same cache key in a stage that measures nothing, their tasks depend on the first of these
-    tasks. `twins` maps (stage, key) to the name of this first task. This function adds its tasks to `twins`."""
+    If several cases have the same cache key in a stage, the tasks of the later cases depend on the task of the first
+    case. Measuring stages are an exception. `twins` maps (stage, key) to the name of this first task. This function
+    adds its tasks to `twins`."""
     case, tasks = chain.case, list[Task]()
     for stage in wanted:
         name = f"{stage}:{case.name}"

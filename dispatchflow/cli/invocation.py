@@ -24,7 +24,8 @@ class Invocation:
         root: the directory of dodo.py.
         names: the names that dodo.py defines, with their values.
         variables: the text of each variable of the command line, by name.
-        recall: records the output and what it depends on. None if the output must not be printed again.
+        recall: records the output and what it depends on, so that a later invocation can print the recorded output.
+            None if nothing is recorded.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ class StageTasks:
         """The cases of which this invocation executed a stage. The other cases reused stored results."""
         self.stopped: Exception | None = None
         self.broken: set[str] = set()
-        """The names of the cases in whose stages dispatchflow raised an unexpected exception."""
+        """The names of the cases for which the method `run` raised an unexpected exception."""
         self.refused: DispatchflowError | None = None
         """The error if `publish` could not write rows. It is raised after everything else is reported."""
         self._blind = False
@@ -217,7 +217,7 @@ class StageTasks:
             w.ceilings.calibrate(case.target, chain.device, self.session, kinds, spare=True)
 
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
-        """Check that this IREE runtime is as fast as the other runtimes whose recorded times would be reused.
+        """Check that this IREE runtime is as fast as the runtimes that measured the times to be reused.
 
         A few cases are measured to compare the speeds of two runtimes. If the speeds differ, the selected cases that
         would reuse times are measured again. Returns False if there was nothing to check."""

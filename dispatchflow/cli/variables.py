@@ -267,7 +267,7 @@ VARIABLES: dict[str, Variable] = {
 
 
 def named(groups: Collection[str]) -> dict[str, Variable]:
-    """Return the variables in `groups`, by name. Each item names a group or a single variable."""
+    """Return the variables for `groups`, by name; `groups` may name single variables too."""
     own = {name: variable for name, variable in VARIABLES.items() if variable.group in groups}
     others = {name: VARIABLES[name] for name in groups if name in VARIABLES and name not in own}
     return own | {name: replace(each, meaning=each.elsewhere or each.meaning) for name, each in others.items()}

@@ -89,7 +89,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Action(msgspec.Struct, frozen=True):
-    """An action's kind (`stage`), its key, and the `keys.Form` that computes the key from `strings`."""
+    """One step of the work for a case. `stage` is the step's kind, and `key` is `form.key(*strings)`."""
 
     stage: str
     key: Key
@@ -153,10 +153,10 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return (digest, file name) of the text that gives names to the operations of a user's module.
+    """Return (digest, file name) of the MLIR text whose locations name the operations of a user's module.
 
-    The text is the user's MLIR file. For a model, the digest is that of the output `labelled` of the stage `emit`, and
-    the file name is that of the model. Returns None if `program` is not a user's module."""
+    If the user's file is MLIR, this file is the text. If the user's file is a model, the text is the output `labelled`
+    of the stage `emit`, but the file name is the model's. Returns None if `program` is not a user's module."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name
@@ -190,8 +190,8 @@ def expectation(operation: Operation) -> Action:
     """Return the action that computes the expected results for each recipe (a way to make inputs).
 
     For a recipe whose results are compared bit by bit, the action has one output with the recipe's name. For other
-    recipes, it has two outputs, such as `random_reference` and `random_tolerance`. The output `unseen` lists errors
-    that verification would not detect if a kernel had them."""
+    recipes, it has two outputs, such as `random_reference` and `random_tolerance`. The output `unseen` lists the kinds
+    of kernel errors that verification cannot detect, such as `operand 0 read as zeros`."""
     return _data_action("expected", operation)
 
 
@@ -248,7 +248,7 @@ def capture(
 
     Args:
         flow: the digest of the module's bytecode after the compiler phase `flow`.
-        sites: the number of the site that launches each of the `dispatches`.
+        sites: for each dispatch in `dispatches`, the number of the site that launches it.
         execution: which execution of a site is recorded, counted from 1. None means the last one.
     """
     chosen = {"dispatches": dispatches, "sites": sites, "execution": execution}

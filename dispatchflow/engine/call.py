@@ -99,9 +99,7 @@ class ModuleCall:
 
     @property
     def doubt_as_reference(self) -> str | None:
-        """The reason to mistrust the results if the same code also computed the expected results.
-
-        Only `LibraryCall` has such a reason."""
+        """The reason to doubt a verification that compares a library with itself; None for compiled code."""
         return None
 
     @property

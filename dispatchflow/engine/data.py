@@ -73,7 +73,6 @@ class DataResolver:
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
-        """Return a program's inputs, and its inputs with expected results; None for what is not stored."""
         if self._known is None:
             return self._found(program)
         key = program if type(program) is Module else program.shape_name
@@ -210,7 +209,7 @@ class DataResolver:
         return self._device_of(program.against, 1)
 
     def is_reference(self, case: Case, code: Digest | None) -> bool:
-        """Return whether the code or library of a case also computes the case's expected results.
+        """Return whether the same code or library computes a case and the case's expected results.
 
         `code` is the digest of the case's code; None if the case has no code yet."""
         program = case.operation
@@ -231,7 +230,7 @@ class DataResolver:
     def _reference_compile(self, program: Module) -> Action | None:
         """Return the action that compiles a module for the target that computes its expected results.
 
-        Returns None if there is no such target, or if the compiler has not printed the module."""
+        Returns None if there is no such target, or if the module's stage `emit` has not succeeded."""
         printed = self.printed(program)
         if program.against is None or printed is None:
             return None

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def doubted(found: Difference, why: str, first: Result, second: Result) -> Result:
     """Return the outcome of a verification in which two calls of the same code gave different values.
 
-    `first` and `second` are the outcomes for each call alone. `why` describes the difference in words."""
+    `first` is the outcome with the values of the first call. `second` is the outcome with the values of the second
+    call. `why` describes the difference in words."""
     ok, reason, outputs, facts = second if first[0] else first
     if not ok:
         return False, f"{why}; {reason}", outputs, facts

@@ -15,11 +15,11 @@ _RECOMPILES = ("phases", "passes", phases.SOURCES, *phases.OUTPUTS, annotate.LIN
 
 
 def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
-    """Return the keys of the records in `held` whose steps are not stages.
+    """Return the key of each record in `held` that was written by a step other than a stage.
 
     These steps are captures, extractions, compiles of extracted modules, and compiles with additional flags
-    (`recompile`). A capture, extraction or recompile is left out if its version is outdated. A step counts only
-    if it starts directly or indirectly from a record whose key is in `stages`."""
+    (`recompile`). A capture, extraction or recompile is left out if its version is outdated. `stages` has
+    the keys of stages. A step counts only if its input comes directly or indirectly from one of these stages."""
     versions: dict[str, str | int] = {
         "capture": actions.sources(*actions.CAPTURE),
         "extraction": actions.sources(*extraction.SOURCES),

@@ -53,7 +53,9 @@ def program_text(executor: StageExecutor, case: Case, source: Source, kind: str)
 
 
 def dispatches(executor: StageExecutor, case: Case, source: Source) -> Record:
-    """Return the record of a compile that ends before code generation and writes each dispatch's module."""
+    """Compile a case until code generation would begin, and return the record of this compile.
+
+    The record has one output for each dispatch: the dispatch's module."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         folder = scratch / phases.SOURCES

@@ -90,7 +90,8 @@ def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str)
 def expected(executor: ActionExecutor, program: Module, scratch: Path, results: int) -> Result:
     """Compute a model's expected results with a library, such as onnxruntime.
 
-    Returns a failure if the number of the library's results is not `results`."""
+    `results` is the number of the model's results. Returns a failure if the library computes another number of results.
+    """
     from dispatchflow.cases import module
     from dispatchflow.engine import verify_module
 

@@ -23,7 +23,9 @@ _SAME = ("module", "flags", "requested")
 
 
 class Regressions:
-    """Searches the store's records; `toolchain` is the digest of the present toolchain."""
+    """Searches the store's records for other toolchains with which a failed stage has passed.
+
+    `toolchain` is the digest of the present toolchain."""
 
     def __init__(self, records: Tables, toolchain: Digest) -> None:
         self._records, self._toolchain = records, toolchain
@@ -56,9 +58,10 @@ class Regressions:
                 yield from self._verified(ingredients | {"code": code}, version)
 
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
-        """Yield the version of each runtime with which the code in `ingredients` passed verification.
+        """Yield a version for each runtime with which the code in `ingredients` passed verification.
 
-        If `version` is not None, `version` is yielded in place of the runtime's version."""
+        Yields `version`, the version of the toolchain that compiled the code. If `version` is None, yields the version
+        of the runtime."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:

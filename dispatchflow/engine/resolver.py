@@ -140,7 +140,7 @@ class Resolver:
     def rotation(self, case: Case) -> Rotation | None:
         """Return which inputs of `case` are copied, so that calls do not find them in the cache.
 
-        Returns None with a hot cache, or if no input can be copied (yet)."""
+        Returns None with a hot cache, if no input can be copied, or if a user's module has no inputs yet."""
         return None if case.cache == HOT else rotations.of(case.operation, self.supplies, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: StageState) -> StageState:

@@ -1,7 +1,7 @@
 """Decide whether a measurement that another runtime made counts for the present runtime too.
 
-The decision uses a judgement: a recorded comparison of the two runtimes (`timing.runtime_drift`). The comparison uses
-the times of a few cases, called controls: both runtimes measured the same compiled code."""
+The decision uses a judgement: a recorded comparison of the two runtimes (`timing.runtime_drift`). For the
+comparison, the same compiled code of a few cases is timed with both runtimes. These cases are called controls."""
 
 from __future__ import annotations
 

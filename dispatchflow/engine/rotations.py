@@ -31,7 +31,7 @@ def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Ro
 def problem(program: Workload, supplies: DataResolver, rotation: Rotation | None, flags: Sequence[str]) -> str | None:
     """Return why a user's module cannot be measured with a cold cache; None if it can.
 
-    `rotation` is the result of `of`. `flags` are the compiler flags of the module."""
+    `rotation` is the result of the function `of`. `flags` are the compiler flags of the module."""
     if not isinstance(program, Module):
         return None
     printed = supplies.printed(program)

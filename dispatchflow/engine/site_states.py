@@ -39,8 +39,8 @@ class Resolver(Protocol):
 def state(resolver: Resolver, chain: CaseState, run: str) -> StageState:
     """Return the state of a case's stage `sites`.
 
-    `chain` has the states of the other stages. `run` identifies the present run. If an earlier run timed the sites, and
-    this run has measured the case itself, the state is `missing`. If the sites were found but cannot be timed, the
+    `chain` has the states of the other stages. `run` identifies the present run. If this run measured the case again,
+    older times of the sites are outdated, and the state is `missing`. If the sites were found but cannot be timed, the
     field `doubt` of the returned state says why."""
     case, compiled = chain.case, chain["compile"]
     if case.library is not None:

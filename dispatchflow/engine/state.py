@@ -32,7 +32,8 @@ class StageState(msgspec.Struct, frozen=True):
       yet.
     - `failed`: a failure is recorded.
     - `blocked`: an earlier stage failed.
-    - `off`: the stage is not requested, or it is not needed because a library brings its own code.
+    - `off`: the stage is not executed. `verify` is off if the user chose `verify=off`. `compile` and `sites` are off
+      if a library computes the case.
     - `absent`: no device can run the case, or no device can compute its expected results."""
     why: str
     action: Action | None = None
@@ -87,8 +88,7 @@ class CaseState(msgspec.Struct, frozen=True):
     def dispatch(self) -> Dispatch:
         """The case's dispatch.
 
-        If it is a user's module, the lowering configurations that the module requests are known once the stage `emit`
-        has printed it."""
+        The lowering configurations that a user's module requests are known only after the stage `emit`."""
         emitted = self.steps["emit"].record
         return self.case.dispatch if emitted is None else self.case.dispatch.printed(emitted)
 

@@ -30,8 +30,8 @@ def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Trac
 
     Raises:
         SpecError: a library such as numpy computes the case.
-        ToolError: this IREE has no Tracy runtime, the case cannot be run, `verify=on` is set and the results are wrong,
-            or the capture fails.
+        ToolError: this IREE has no Tracy runtime, the case cannot be run, its results are wrong with `verify=on`, or
+            the capture fails.
     """
     site_states.refuse_library(case)
     runtime = tracing.runtime_beside(executor.resolver.toolchain.runtime)  # raises before anything is compiled

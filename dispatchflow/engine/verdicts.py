@@ -1,7 +1,7 @@
 """Choose which verification of a case's code counts: the first one, or that by the present runtime.
 
-The first verification may have used another IREE runtime. The cache key of the first verification does not contain the
-runtime; the keys of later verifications do. docs/upgrades.md says when a later runtime verifies the code again."""
+The first verification may have used another IREE runtime, because its cache key does not contain the runtime. The keys
+of later verifications contain it. docs/upgrades.md says when a later runtime verifies the code again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def standing(
     If this runtime has not verified the code, return the state of the first verification.
 
     Args:
-        step: returns the state of an action. The second argument is the state's message if the action never ran.
+        step: `step(action, message)` returns the state of an action. The state has this message if the action never
+            ran.
         verification: returns the action of the code's first verification. `verification(runtime=X)` returns the action
             of a later verification with the runtime X.
         runtime: the digest of the present runtime; None if a library such as numpy computes the case.

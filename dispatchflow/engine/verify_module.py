@@ -54,8 +54,8 @@ def verify_module(
 def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence[str]) -> Result:
     """Call a module twice, and store its results as the expected results.
 
-    The outputs `0`, `1`, … are the results. The output `types` is the list of the results' types. If the two calls
-    give different results, a failure is returned."""
+    Result 0 is stored as the output `0`, result 1 as the output `1`, and so on. The list of the results' types is the
+    output `types`. If the two calls give different results, a failure is returned."""
     names = module.output_names(results)
     types = called(place, program, data, results, names)
     if isinstance(types, tuple):

@@ -148,9 +148,10 @@ def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
 
 
 def _applied_requests(executable: AppliedExecutable) -> list[str]:
-    """Return the requests that an executable satisfies, each as a text that `requested_by` could return.
+    """Return the requests that an executable satisfies, in the spelling of `requested_by`.
 
-    Pipeline `P` with configuration `C` gives `["P", "C", "P and C"]`. An inner configuration `D` adds `"D"`."""
+    Pipeline `P` with configuration `C` gives `["P", "C", "P and C"]`. The result also has the texts in
+    `executable.inner`."""
     translation = f"{executable.pipeline} {executable.translation}".strip()
     each = [config for _, config in executable.configurations]
     return [translation, *each, *executable.inner, *(f"{translation}{AND}{config}" for config in each)]

@@ -43,9 +43,9 @@ class HostCpu:
     name: str
     features: str
     named: str = ""
-    """The compiler's name for this CPU if `name` is another name; otherwise empty.
+    """The compiler's name for this CPU, if `name` is a generic substitute; otherwise empty.
 
-    The two names differ if the machine hides features that the compiler's name implies."""
+    The substitute, such as `x86-64-v3`, is used if the machine hides features that the compiler's name implies."""
     hidden: str = ""
     """The features, such as `avx512f,gfni`, that `named` implies but that the machine does not offer."""
 

@@ -165,7 +165,7 @@ def safetensors_types(content: BinaryIO) -> dict[str, str]:
 
 
 def other_type(held: str | None, element: str) -> bool:
-    """Return whether a weight's element type in its file certainly differs from its type in the module.
+    """Return whether a weight is known to have another element type in its file than in the module.
 
     `held` is the type in the file, or None if it is unknown. `element` is the type in the module."""
     return held is not None and held != element and element in _SAFETENSORS.values()

@@ -12,9 +12,9 @@ _NEWEST = (999, 0)
 class Release:
     """A compiler release, and how MLIR text and flags are written for it.
 
-    The field `release` is the pair (major, minor). Two other differences between releases are described elsewhere.
-    `Target.since` is the first release that knows a target. The file cases/known_failures.toml lists the cases that a
-    release fails to compile."""
+    The field `release` is the pair (major, minor). Two differences between releases are not in this class:
+    `Target.since` is the first release that knows a target, and the file cases/known_failures.toml lists the cases that
+    a release fails to compile."""
 
     release: tuple[int, int] = _NEWEST
 
@@ -40,7 +40,7 @@ class Release:
     def packs(self, backend: str) -> bool:
         """Return whether the backend by default packs the operands of matrix products.
 
-        The packing takes additional dispatches. It was seen with IREE 3.0 to 3.7 and with an older release."""
+        The packing takes additional dispatches. Packing was seen with IREE 3.0 to 3.7 and a release before 3.0."""
         return backend in ("llvm-cpu", "vmvx") and self.release < (3, 8)
 
     @property

@@ -264,7 +264,8 @@ class _Reader:
         """Read the zone executions of one thread; append their durations in ns to `times`.
 
         Returns the number of executions that did not end. These have no duration. An extra is a record that may give an
-        execution its own name. Extras with the number `extras` or above are ignored."""
+        execution its own name. `extras` is the number of extras in the file. An index of an extra that does
+        not exist is ignored."""
         content, position = self._content, self._position
         begin, end = struct.Struct("<hqII"), struct.Struct("<q")
         (left,) = struct.unpack_from("<I", content, position)

@@ -70,7 +70,8 @@ class AnchorSet:
     ) -> tuple[Moment, dict[str, list[float]]]:
         """Return the machine's speed during a case's measurement, and the anchors' times (ns).
 
-        `since` is the result of `marks` before the case's measurement. Times from before that are left out."""
+        `since` is what `marks` returned when the case's measurement began. Times that were measured earlier are not
+        returned."""
         # A disturbed session, perhaps ten times slower than the others, would widen the intervals in the next 63: the
         # history keeps 64 sessions.
         crowded = any(disturbed(trial.disturbed_blocks, len(trial.waits)) for trial in self.trials)

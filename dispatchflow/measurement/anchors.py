@@ -222,9 +222,9 @@ class Moment:
         return None if self.factor is None else exp(self.sensitivity * log(self.factor))
 
     def later(self, within: float) -> float:
-        """Return the half-width of the 95 % interval in which the case's median in another run is expected.
+        """Return the half-width of the 95 % interval in which log(another run's median) is expected.
 
-        `within` is the half-width of the interval for this run's median. The middle of both intervals is
+        `within` is the half-width of the 95 % interval for log(this run's median). The middle of both intervals is
         log(this run's median). The result is never smaller than `within`."""
         sessions = max(1, self.sessions)
         apart = self.session_sd**2 * (1 + 1 / sessions)
@@ -235,10 +235,10 @@ class Moment:
         return max(within, self._reach(away, within, own, (shared, PRIOR_SESSIONS + sessions - 1)))
 
     def later_anchored(self, within: float) -> float | None:
-        """Return the half-width of the 95 % interval in which another run's anchored median is expected.
+        """Return the half-width of the 95 % interval in which log(another run's anchored median) is expected.
 
-        The anchored median is corrected for the machine's speed. The interval is one of its logarithm. Returns None if
-        no correction is known, or if the correction does not make the interval narrower.
+        The anchored median is corrected for the machine's speed. Returns None if no correction is known, or if the
+        result would not be smaller than `later(within)`.
 
         Args:
             within: the half-width of the 95 % interval for log(median) in this run."""
@@ -262,7 +262,7 @@ class Moment:
     def _reach(self, away: float, within: float, own: float, shared: tuple[float, float]) -> float:
         """Return the half-width of the 95 % interval for log(median in another run / median in this run).
 
-        The middle of the interval is 0, although the expected value of this logarithm is -`away`. The variance is
+        The middle of the interval is 0, even if a different median is expected in the other run. The variance is
         the sum of `own`, `shared` and a part of the noise within a run. The degrees of freedom follow the formula of
         Welch and Satterthwaite.
 

@@ -70,7 +70,9 @@ class Processor:
     register_bytes: int | None
     """The size of a vector register. None if each lane is a thread, as on a GPU."""
     faster: frozenset[ElementType]
-    """The operand types for which other instructions may be faster than the kernels' multiply-adds."""
+    """The operand types for which the processor may have faster instructions than multiply-adds.
+
+    The calibration kernels use multiply-adds, so their rates are no ceilings for these types."""
     cache_bytes: int | None
     """The size of the last-level cache. None if unknown."""
 

@@ -82,7 +82,9 @@ def _highest_json(text: str | None, rates: Mapping[str, float]) -> str:
 
 
 class Ceilings:
-    """The ceilings of this machine: the highest rates that any project of this user has recorded."""
+    """The ceilings of this machine.
+
+    Each ceiling is the maximum of the rates that all projects of the user have recorded."""
 
     def __init__(self, store: Store, facts: MachineFacts, toolchain: Toolchain, executor: StageExecutor) -> None:
         self._store, self._facts, self._toolchain, self._executor = store, facts, toolchain, executor
@@ -114,7 +116,7 @@ class Ceilings:
         return work.kinds(self._processor(case.target)) if work else ()
 
     def kinds_of_sites(self, sites: Iterable[Site], target: Target) -> tuple[str, ...]:
-        """Return the kinds of calibration kernels whose rates the dispatches at `sites` cannot exceed.
+        """Return the kinds of calibration kernels whose rates limit the dispatches at `sites`.
 
         The result may contain a kind several times."""
         processor = self._processor(target)
@@ -206,7 +208,7 @@ class Ceilings:
     ) -> None:
         """Measure calibration kernels of the given kinds, and record the highest rates.
 
-        If `spare` is true, the kernels for cases whose rate is clearly above the ceiling are measured too."""
+        If `spare` is true, spare kernels (see `Kernel.spare`) are measured too."""
         device = self.calibrated(target, device)
         wanted = [kernel for kernel in self.kernels(target) if kernel.kind in kinds and spare >= kernel.spare]
         rates, enough = dict[str, float](), set[str]()

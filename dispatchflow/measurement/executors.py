@@ -116,9 +116,9 @@ class Executors:
         return {"status": "checked" if ok else "failed", "verdict": facts["verification"], **why}
 
     def _measured(self, call: Call, place: Path) -> Iterator[Row]:
-        """Measure a call; yield the measured columns of one row for each dispatch that the call launches.
+        """Measure a call; yield one row for each dispatch that the call launches.
 
-        If the call launches no dispatch, yield one row with the time of the call."""
+        A row has only the measured columns. If the call launches no dispatch, the only row has the time of the call."""
         inputs = [
             f"{rotated}xi8=@cold_{i}.bin" if rotated else _value(operand.shape, operand.element, i, call)
             for i, (operand, rotated) in enumerate(zip(call.operands, self._rotate(call, place), strict=True))

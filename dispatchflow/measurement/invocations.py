@@ -122,7 +122,9 @@ def checked(given: Invocation, vmfb: bytes, metadata: ModuleMetadata) -> Call:
 
 
 def _weights(written: str, place: dict[str, str]) -> str:
-    """Return text such as `model=weights.irpa` with an absolute path: tools run in another directory.
+    """Return `written`, such as `model=weights.irpa`, with an absolute path.
+
+    The path must be absolute because the tools run in another directory.
 
     Raises:
         SpecError: the format of the file is not known, or the file does not exist."""

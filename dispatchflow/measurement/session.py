@@ -58,8 +58,9 @@ class Session:
         """Prepare the session of one run.
 
         Args:
-            on_block: called after each block of an added measurement. The arguments are the measurement, and the
-                number of unfinished measurements with the same protocol.
+            on_block: called after each block of a measurement that was added by `add`. It is not called for blocks of
+                anchors. The arguments are the measurement, and the number of unfinished
+                measurements with the same protocol.
             refusal: returns why this run cannot use a measurement of another run, or None if it can. The second
                 argument is the device that was measured.
             pauses: whether to wait between rounds. It is False only in tests that do not check times."""
@@ -114,7 +115,7 @@ class Session:
         return found
 
     def _rounds(self) -> Iterator[None]:
-        """Run rounds of the group; yield after each block of an added measurement, or after a wait."""
+        """Run rounds of the group; yield after each block that is not of an anchor, or after a wait."""
         began = waited_s = 0.0
         while True:
             order = self._group = [trial for trial in self._group if trial.outcome is None]

@@ -30,10 +30,10 @@ from dispatchflow.store.entries import Record
 from dispatchflow.tools import processes
 
 _EVENTS = 20_000
-"""The measured calls of a block (one profiled process) launch at most about this number of dispatches.
+"""An approximate limit for the number of dispatches that the measured calls of a block launch.
 
-The number of calls is computed as if each site launched one dispatch in each call. A profile has about 300 bytes for
-each dispatch."""
+A block is one profiled process. Its number of calls is computed as if each site launched one dispatch in each call. A
+profile has about 300 bytes for each dispatch."""
 _ATTEMPTS = 5
 """The number of attempts to profile a block.
 
@@ -175,10 +175,10 @@ class SiteTrials:
         return program, calls
 
     def _repeated(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> tuple[_Read, int | None]:
-        """Run and profile a case, again after a failure; return (result of `read`, interval in ms).
+        """Run and profile a case, and try again if this fails; return (result of `read`, last `flush_ms`).
 
-        The runtime empties its event buffer at this interval. The interval is `flush_ms` in the first attempt. Later
-        attempts use `_FLUSH_MS`, because events may have been lost."""
+        The runtime empties its event buffer every `flush_ms` ms. Later attempts use `_FLUSH_MS` instead, because events
+        may have been lost."""
         attempt = 1
         while True:
             try:

@@ -1,4 +1,6 @@
-"""Write each different dispatch of a program as an MLIR module of its own (docs/sites-alone.md)."""
+"""Write each dispatch of a program as a separate MLIR module (docs/sites-alone.md).
+
+Equal dispatches are written only once."""
 
 # Import only neighboring scripts, a toolchain's Python bindings and the standard library.
 import argparse
@@ -93,7 +95,7 @@ def _alone(dispatch):
 
 
 def _origin(dispatch, value):
-    """Return how a dispatch uses `value`: as an operand, as a dynamic size, or only in its workload.
+    """Return the role of `value` in a dispatch: an operand, a dynamic size, or a number in the workload.
 
     The result has fields of `models.extraction.Argument`. For example, `{"value": "out0", "dim": 1}` is the size of
     dimension 1 of the first result."""

@@ -101,7 +101,7 @@ class Missing(msgspec.Struct, frozen=True):
 
     site: int
     value: str | None
-    """The name of the operand or result, `in0` or `out1`; None if nothing of the site is captured."""
+    """The name of the operand (`in0`) or result (`out1`); None if nothing of the site is captured."""
     reason: str
 
 
@@ -181,9 +181,9 @@ def with_fills(
 
     `one` and `contents` are the results of `capture` for the first call. `other` has the contents of the second call.
     Memory that the program never wrote is filled with zeros in the first call, and with ones in the second.
-    Tensors with undefined elements are marked in the `Capture` that is returned. The dict that is returned has the
-    bytes of each mask under the mask's name (`Tensor.undefined_name`). Tensors whose sizes differ between the calls are
-    moved to `missing`."""
+    Tensors with undefined elements are marked in the `Capture` that is returned. The dict that is returned maps the
+    `undefined_name` of each such tensor to the bytes of a mask, which marks the undefined elements. Tensors whose sizes
+    differ between the calls are moved to `missing`."""
     tensors: list[Tensor] = []
     missing = list(one.missing)
     masks: dict[str, bytes] = {}

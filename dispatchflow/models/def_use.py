@@ -68,7 +68,7 @@ class DefUse:
         return self._reached(self.after, [point], is_passed)
 
     def between(self, begin: Iterable[Point], end: Iterable[Point], is_passed: Callable[[int], bool]) -> set[int]:
-        """Return the numbers of the operations between the ends of paths from `begin` to `end`.
+        """Return the numbers of the operations on paths from `begin` to `end`, without the paths' ends.
 
         The paths lead from values to their uses. A path counts only if `is_passed` returns True for each operation
         between its ends."""

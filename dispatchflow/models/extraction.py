@@ -32,11 +32,11 @@ class Argument(msgspec.Struct, frozen=True):
     type: str
     """The argument's MLIR type, such as `tensor<4x?xf32>` or `index`."""
     value: str
-    """The name of what the argument passes to the dispatch.
+    """The name of the operand or result to which the argument belongs, or a name such as `workload0`.
 
     If the argument is an operand of the dispatch, this is the operand's name, such as `in0`. If the argument is the
     size of a dimension, this is the name of the operand or result that has the dimension. If the argument is a number
-    that occurs only in the dispatch's workload, this is `workload0`."""
+    that occurs only in the dispatch's workload, this is a name with its index in the workload, such as `workload0`."""
     dim: int | None = None
     """The index of the dimension whose size is passed; None if no size is passed."""
 
@@ -139,8 +139,8 @@ def sweep(
     Args:
         number: the number of the module.
         sites: the sites that launch the module's dispatch (see `captured_first`).
-        captured: the captured operands and results of the first site by name (`in0`, `out0`), or a text that says why
-            nothing was captured."""
+        captured: the captured operands and results of the first site, as a dict from names such as `in0` and `out0`.
+            If nothing was captured, this is a text that says why."""
     site, module, name = sites[0], extracted.modules[number], stem(sites[0].number, program)
     same = tuple(sorted(each.number for each in sites[1:]))
     if why := _unusable(module):

@@ -64,7 +64,7 @@ def moves(kind: str) -> bool:
 
 
 def computes(node: Node) -> bool:
-    """Return whether an operation computes or moves elements of tensors."""
+    """Return whether an operation computes or moves elements of tensors. Reshapes and fills do not count."""
     kind = node.kind
     return node.tensor and not (is_frame(kind) or is_constant(kind) or reshapes(kind))
 

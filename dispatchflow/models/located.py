@@ -27,9 +27,9 @@ class ResultCheck(msgspec.Struct, frozen=True):
     word: str
     """The verdict, one of `verification.verdict_words.VERIFICATIONS`."""
     error: float | None
-    """The largest quotient of an element's error and its tight tolerance; None if bits are compared.
+    """The largest quotient of an element's error and the smaller of the element's two tolerances.
 
-    An element has two tolerances, a tight and a loose one (see `verification/tolerances.py`)."""
+    None if the results are compared bit by bit. `verification/tolerances.py` explains the two tolerances."""
     wrong: int
     """The number of elements that are not as expected."""
     elements: int
@@ -84,8 +84,8 @@ class Located(msgspec.Struct, frozen=True):
     other: str | None = None
     """The name of another target that can serve as the reference; None if no target is needed or found.
 
-    Another target is needed if some sites do not compile for the present reference. The other target has a device on
-    this machine, and the first of these sites compiles for it."""
+    Another target is needed if some sites do not compile for the present reference. The first of these sites compiles
+    for the other target, and this machine has a device for it."""
 
     @property
     def wrong(self) -> tuple[SiteCheck, ...]:

@@ -73,7 +73,9 @@ def _site(number: int, launch: Launch, dispatch: Dispatch | None, origins: tuple
 
 
 def _operations(graph: DefUse, source: Source) -> tuple[SourceOperation, ...]:
-    """Return the user's operations, without constants, functions, loops and bodies of linalg operations."""
+    """Return the user's operations.
+
+    Constants, functions and loops are left out. Operations in the body of a linalg operation are left out too."""
     variable = graph.depends_on_arguments()
     return tuple(
         SourceOperation(number, node.kind, node.name, node.place, kinds.computes(node), number not in variable)
@@ -121,9 +123,9 @@ def _is_users(kind: str) -> bool:
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
     """Infer what dispatches compute if their locations do not show it.
 
-    `located` has the operations that the locations show, for each dispatch. Where it has none, the returned dict has
-    the dispatch's index, with the numbers of the operations that the dispatch may compute. For example, a dispatch
-    between the dispatches of operations 3 and 5 may compute operation 4."""
+    `located[i]` has the numbers of the operations that the locations in dispatch i show. If this set is empty, the
+    returned dict maps i to the numbers of the operations that dispatch i may compute. For example, a dispatch between
+    the dispatches of operations 3 and 5 may compute operation 4."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)

@@ -59,8 +59,9 @@ class Part(msgspec.Struct, frozen=True):
 def rolled_up(program: Program, times: ProgramTimes, by: By, depth: int = 1) -> tuple[Part, ...]:
     """Add up the times of sites that have the same name; return the sums, the longest time first.
 
-    `by` is what gives a site its name: its source operations (`op`), the first `depth` components of their names
-    (`scope`), or its executable (`executable`). With depth 2, `blocks.0.attn/linear` belongs to `blocks.0`."""
+    `by` chooses what a site is named after: source operations (`op`), scopes (`scope`), or the executable
+    (`executable`). A scope is the first `depth` components of an operation's name. With depth 2, `blocks.0.attn/linear`
+    belongs to `blocks.0`."""
     name_of = _naming(program, by, depth)
     sites = {site.number: site for site in program.sites}
     parts: dict[str, list[SiteTime]] = defaultdict(list)

@@ -13,9 +13,10 @@ Evidence = Literal["location", "data flow", "launch"]
 - `location`: an operation inside the site's dispatch has the location of the source operation.
 - `data flow`: the locations inside the dispatch may be wrong, because loads, stores and moves of data may have the
   location of another operation. In the def-use graph, the source operation lies between the operations of the
-  preceding dispatches and the operations of the following dispatches. If no operation lies between them, the
-  source operation is one that a preceding or following dispatch computes too. Its location occurs inside the site's
-  dispatch. For example, a copy into a padded tensor has the location of the convolution that reads the tensor.
+  preceding dispatches and the operations of the following dispatches. If the graph has no such operation, the
+  locations inside the dispatch are used after all. A location counts only if it names an operation that a preceding
+  or following dispatch computes. For example, a copy into a padded tensor has the location of the convolution that
+  reads the tensor.
 - `launch`: the compiler added the dispatch after it had formed all other dispatches. The operation that launches the
   dispatch has the location of the source operation."""
 
@@ -84,8 +85,8 @@ class Site(msgspec.Struct, frozen=True):
     dispatch: int | None = None
     """The dispatch's index in the module, from 0, before the compiler merges equal dispatches.
 
-    The location `df.site.N` of a dispatch contains this index N. The index is None if the compiler added the dispatch
-    later."""
+    The dispatch's location contains `df.site.N`, where N is this index, not `number`. The index is None if the
+    compiler added the dispatch later."""
     elements: tuple[str, ...] = ()
     """The sorted element types of the operands of the site's arithmetic operations."""
 
@@ -128,7 +129,7 @@ class Program(msgspec.Struct, frozen=True):
     def unplaced(self) -> tuple[SourceOperation, ...]:
         """The source operations that compute something but belong to no site.
 
-        For example, the compiler has folded them."""
+        An operation belongs to no site if, for example, the compiler has folded it."""
         placed = {origin.operation for site in self.sites for origin in site.origins}
         return tuple(each for each in self.operations if each.computes and each.number not in placed)
 

@@ -37,7 +37,7 @@ class Calls(NamedTuple):
     total_ns: int
     """The wall time of all measured calls together."""
     steady: bool
-    """True if all calls submitted the same operations. If they did, the warm-up calls are left out."""
+    """True if all calls submitted the same operations."""
 
 
 class SiteBlock(msgspec.Struct, frozen=True):
@@ -111,7 +111,7 @@ class ProgramTimes(msgspec.Struct, frozen=True):
     at_load_ns: int | None = None
     """The time in ns that dispatches take while the program is loaded; None if unknown or if none run.
 
-    A profile begins after the load. The time is therefore measured in a replay of the load's commands."""
+    A profile begins after the load. The loading of the program is therefore recorded, then profiled in a replay."""
     load_unknown: str | None = None
     """The reason why `at_load_ns` is unknown in a program whose initializers launch dispatches."""
 

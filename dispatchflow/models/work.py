@@ -46,7 +46,7 @@ def domain(operation: Computation) -> int | None:
 
 
 def elements(dispatch: Dispatch) -> tuple[str, ...]:
-    """Return the element types of the operands of all operations that `flops` counts.
+    """Return the element types that the arithmetic operations in a dispatch use.
 
     The types are sorted and have no duplicates."""
     found = set[str]()

@@ -22,8 +22,8 @@ _STEP = 8.0
 """The magnitude of each term of a score in the recipe `balanced`: all terms are 8 or -8.
 
 A term is the product of a query's element and a key's element, times the scale. A mask adds a term of -8 to each score.
-All keys have equal scores. If a kernel does not read a term of -8 of one key, the score of this key rises by 8. The key
-then gets most of the weight, even among hundreds of keys: exp(8) is 2981."""
+All keys have equal scores. If a kernel leaves a term of -8 out of one key's score, this score rises by 8. The key then
+gets most of the weight, even among hundreds of keys: exp(8) is 2981."""
 
 
 class Shape(NamedTuple):
@@ -52,9 +52,9 @@ def _split(shape: Shape, score: float) -> tuple[float, float]:
 
 # The inputs that this recipe and the following ones make for an element type are exact in this type.
 def counted(shape: Shape, causal: bool, element: ElementType, some: bool) -> list[Array]:
-    """Return inputs in which each query gives some keys equal scores, and all other keys no weight.
+    """Return inputs in which each query's weights are equal for some keys, and 0 for all other keys.
 
-    If `some` is true, a single query gives weight to about 512 keys, otherwise to all keys."""
+    `some` is for a shape with only one query. If `some` is true, this query gives weight to about 512 keys, not all."""
     # The exponentials of the equal scores are 1, and those of the other scores are 0. The sum of the exponentials is
     # then the count of keys with equal scores, and a result is the mean of these keys' values, nearly all integers. A
     # key that is lost, doubled or wrongly included changes the result by at least about 1 / count.
@@ -157,8 +157,8 @@ def deviation(weights: Array, scores: Array) -> Array:
 def balanced(shape: Shape, turned: bool) -> list[Array]:
     """Return inputs in which, for each query, all keys have equal scores.
 
-    A score is a sum of terms that are 8 or -8. All scores of a query have the same terms, in different random
-    orders. If `turned` is true, the signs of all queries are reversed."""
+    A score is a sum of terms that are 8 or -8. All scores of a query have equally many terms of 8, in different
+    random orders. If `turned` is true, the signs of all queries are reversed."""
     # If a kernel does not read one place of a key, only the score of this key rises or falls. If the score rises, the
     # key gets nearly all the weight. Queries alternate in sign, so that a score that falls for one query rises for the
     # next; `turned` swaps the signs of the queries. If the kernel does not read one place of a query, the scores from

@@ -73,7 +73,7 @@ def _require_words(operation: type[Operation]) -> None:
 def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], by: str) -> None:
     """Check that no dim or option of the operations has a name in `taken`.
 
-    The error message is `'NAME' is BY`, where BY is the text `by`, such as `a column of every row`.
+    In the error message, `by` says what the name already is, such as `a column of every row`.
 
     Raises:
         DispatchflowError: a dim or an option has a name in `taken`."""

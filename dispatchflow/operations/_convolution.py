@@ -88,8 +88,8 @@ class Convolution(Summed, Window):
     def loops(self) -> tuple[Loop, ...]:
         """The loops of linalg's named op, in the op's order.
 
-        With groups, a loop `g` is added before the loop over the result's channels, and each loop over channels has
-        only the channels of one group."""
+        With groups, a loop `g` over the groups is added before the loop over the result's channels. The loop over the
+        result's channels and the loop over the image's channels then cover only one group."""
         sizes = {"n": self.size("n"), **dict(zip(("oh", "ow"), self.outputs, strict=True))}
         sizes |= {dim: self.size(dim) for dim in ("kh", "kw")} | {"g": self.groups}
         sizes |= {dim: self.size(dim) // self.groups for dim in ("c", self.outs)}

@@ -1,7 +1,8 @@
-"""Choose inputs of the recipe `exact`, for which the accumulator represents all partial sums exactly.
+"""Choose the inputs of the recipe `exact`.
 
-A recipe is a way to make inputs for verification (docs/verification.md). An operation has one or more sets of exact
-inputs, named `exact`, `exact2`, … The sets have different numbers, or zeros at different positions."""
+With these inputs, the accumulator represents all partial sums exactly. A recipe is a way to make inputs for
+verification (docs/verification.md). An operation has one or more sets of exact inputs, named `exact`, `exact2`, … The
+sets differ in their values, or in the positions of their zeros."""
 
 from __future__ import annotations
 
@@ -167,7 +168,7 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
 def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
     """Choose the zeros in each set of inputs of the recipe `exact`.
 
-    `thinnings` adds the set that shows a missing relu (`Thinning.clipped`)."""
+    The set that shows a missing relu (`Thinning.clipped`) is not included. If it is needed, `thinnings` adds it."""
     # If all terms may be nonzero, there is one set. There are two if clipping or rounding of the results may hide an
     # error in one set. Otherwise there are as many sets as are needed for each element of each operand to contribute to
     # a result in at least one set, but at most `_SETS`.
@@ -200,7 +201,7 @@ def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
     """Return how many products use one element of an operand, on average.
 
     In the product of matrices [m, k] and [k, n], n products use an element of the first matrix, and m products use an
-    element of the second. For both, the result is the smaller number, min(m, n)."""
+    element of the second. If `operands` has both matrices, the result is min(m, n)."""
     products = operation.result().size * operation.terms
     return min((products // operand.type.size for operand in operands if operand.type.size), default=1)
 

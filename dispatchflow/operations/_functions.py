@@ -133,8 +133,9 @@ def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
     """Return a bound on the absolute error of a kernel that computes the function `kind` of x.
 
     y is the exact result. The bound is (ULPS + 3) · u · |y|, where u is the type's unit roundoff. `ULPS` covers the
-    error of an exponential, and 3 the errors of three more operations. The bound for
-    gelu is that of `gelu_error`. For sigmoid and silu, it is |y| where x is so low that a kernel may return 0."""
+    error of an exponential, and the summand 3 covers the errors of three more operations. The bound for
+    gelu is that of `gelu_error`. For the sigmoid or silu of a very low x, a kernel may return 0. The bound is then |y|
+    instead."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS

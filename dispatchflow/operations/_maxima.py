@@ -1,4 +1,4 @@
-"""Make the inputs of maxima over lines, and of maxima of two elements.
+"""Make inputs for operations that compute the maximum of a line or of two elements.
 
 A line is the set of elements that become one result, such as a row. It has one largest element, and neighboring lines
 have different largest elements."""
@@ -20,9 +20,10 @@ two lines is then wrong in one of the two recipes, whichever lines they are."""
 
 
 def shares(lines: Array) -> Array:
-    """Return the largest magnitude of each line's random floats, from 1 down to 0.55.
+    """Return the factor by which the random numbers of each line are multiplied.
 
-    `lines` has the numbers of the lines."""
+    `lines` has the numbers of the lines. The factor falls from 1 to 0.55 over `LEVELS` lines, and then begins again
+    with 1."""
     found: Array = 1 - lines % LEVELS / 64
     return found
 
@@ -30,8 +31,8 @@ def shares(lines: Array) -> Array:
 def places(lines: int, length: int, forward: bool) -> Array:
     """Return the place of the largest element in each of `lines` lines of `length` elements.
 
-    It is the last element of the first line (`forward`) or its first element, and moves by 0.618 of a line for each
-    further line."""
+    With `forward`, the place begins at the last element in the first line. From line to line, it moves forward by 0.618
+    of a line and wraps around. Without `forward`, it begins at the first element and moves backward."""
     steps = np.arange(lines) * int(0.618 * length)
     return (length - 1 + steps if forward else -steps) % length
 
@@ -39,8 +40,8 @@ def places(lines: int, length: int, forward: bool) -> Array:
 def falling(raw: Array, element: ElementType) -> Array:
     """Return an array [lines, length] of random numbers with one largest element in each line.
 
-    `raw` has a raw number for each element. The largest element of a line is the line's `shares` for floats, and this
-    fraction of the type's largest number for integers."""
+    `raw` has a raw number for each element. For floats, the largest element of a line is the line's factor from
+    `shares`. For integers, the type's largest number is multiplied by this factor."""
     lines, length = raw.shape
     line = np.arange(lines)
     share = shares(line)
@@ -57,9 +58,10 @@ def falling(raw: Array, element: ElementType) -> Array:
 def pairs(recipe: str, element: ElementType, count: int) -> list[Array]:
     """Return `count` pairs of numbers for the recipe `random` or `exact`, as two arrays.
 
-    The larger number of a pair in one recipe is the smaller one in the other. Both numbers are negative in one recipe,
-    and have different signs in the other; in every eighth pair of `exact`, both are positive instead. A kernel that
-    copies one of the numbers, reads it as 0, or compares numbers without their signs therefore gives a wrong result."""
+    If the first number of a pair is larger in `random`, the second number is larger in `exact`, and vice versa. If both
+    numbers are negative in `random`, they have different signs in `exact`, and vice versa. In every eighth pair of
+    `exact`, both numbers are positive instead. A kernel that copies one of the numbers, reads it as 0, or compares
+    numbers without their signs therefore gives a wrong result."""
     x, y = (uniform(stream(index, 1, count), element, -4.0, 4.0).astype(np.float64) for index in (0, 1))
     turned = np.where((x > 0) & (y > 0), -1.0, 1.0)
     x, y = x * turned, y * turned

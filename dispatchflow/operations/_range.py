@@ -38,14 +38,14 @@ def lowest(element: ElementType) -> float:
 
 
 def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
-    """Return the same as `exponents`, but with the type's largest number divided by `times`."""
+    """Return (least, most) as `exponents` does, but limit most so that `times` · 2**most is finite."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     least = info.smallest_subnormal if subnormal else info.smallest_normal
     return max(round(log2(float(least))), -_FURTHEST), min(floor(log2(float(info.max) / times)), _FURTHEST)
 
 
 def spans(operation: Operation) -> list[Span]:
-    """Return the exponents of the smallest and largest power of two that scale each operand.
+    """Return for each operand the smallest and largest exponent of the powers of two that scale its lines.
 
     The recipe `exact` multiplies each line of an operand, such as a row of A in A·B, by a power of two. For an
     operand that is not scaled, both exponents are 0."""
@@ -70,8 +70,8 @@ def spans(operation: Operation) -> list[Span]:
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
     """Return a number, counted from 0, for each line of an array with the shape `shape`.
 
-    `lines` has the axes whose indices are fixed in a line. For example, `line_numbers((3, 4), (0,))` numbers the rows
-    of a matrix, and returns [[0], [1], [2]]. The result broadcasts to `shape`."""
+    All elements of a line have the same index on each axis in `lines`. For example, `line_numbers((3, 4), (0,))`
+    numbers the rows of a matrix, and returns [[0], [1], [2]]. The result broadcasts to `shape`."""
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     return np.arange(prod(sizes)).reshape(sizes)
 
@@ -90,8 +90,8 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
     """Return powers of two for a tensor, one for each line (see `line_numbers`).
 
-    For a tensor of the shape [m, n] and `lines` (0,), the result has the shape [m, 1]. The type represents `count`
-    powers of two from each returned power on, if it has enough of them."""
+    For a tensor of the shape [m, n] and `lines` (0,), the result has the shape [m, 1]. The tensor's type represents
+    each returned power and the next `count` - 1 larger powers of two, unless the type has fewer powers."""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
     # The type represents `count` powers of two from each of these powers on, unless it has fewer.
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
@@ -153,7 +153,7 @@ def _has_negative_zero_point(operand: Operand, operation: Operation) -> bool:
 
 
 def largest(operation: Operation) -> list[Array]:
-    """Return the inputs of the recipe `largest`, which shows sums that are computed in too few bits.
+    """Return the inputs of the recipe `largest`, which detects kernels that sum in too few bits.
 
     Each element of a factor, such as A or B in A·B, is at one end of its type's range, or 1 away from it. All
     elements of other operands, such as a bias, are 0."""
@@ -176,8 +176,8 @@ def largest(operation: Operation) -> list[Array]:
 def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bool | None) -> Array:
     """Return the integers `values` moved near the ends of the accumulator's range.
 
-    With an i32 bias, an i32 accumulator and no relu, 5 usually becomes 2**31 - 1 - 5. Likewise, -5 becomes -2**31 +
-    5."""
+    For example, if `operand` is an i32 bias of i32 sums without a relu, 5 usually becomes 2**31 - 1 - 5. Likewise, -5
+    usually becomes -2**31 + 5."""
     # The operand is added to sums. Some of these additions then wrap, and a kernel whose additions saturate gives
     # another result. The first integer is near the end that has the sign of the first sum (see `one_sided`); each other
     # integer is near the end that has its own sign. An operand whose type is not the accumulator's is not changed.
@@ -209,15 +209,16 @@ def surplus(operand: Operand, operation: Operation) -> int:
 
 
 def are_lowered(numbers: Array) -> Array:
-    """Return whether `lowered` moves each line, from the numbers of the lines: it moves every third line."""
+    """Return, for each line number in `numbers`, whether `lowered` moves the line."""
     found: Array = numbers % 3 == 0
     return found
 
 
 def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:
-    """Return a copy of `values` with every third line moved near the lowest number of `element`.
+    """Return `values` with the lines 0, 3, 6, … moved near the lowest number of the type `element`.
 
-    For lines, see `line_numbers`. For i8 and `lines` (0,), [[-3, -1], [-2, -1]] becomes [[-128, -126], [-2, -1]]."""
+    For lines, see `line_numbers`. For i8 and `lines` (0,), [[-3, -1], [-2, -1]] becomes [[-128, -126], [-2, -1]], since
+    125 is subtracted from row 0."""
     # A line is a slice with fixed indices on the axes `lines`. All of `values` are negative.
     # The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest
     # number, and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest

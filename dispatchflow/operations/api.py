@@ -49,11 +49,11 @@ class Operand(msgspec.Struct, frozen=True):
 
     type: TensorType
     summed: tuple[int, ...] = ()
-    """The axes that are summed over: `k` of A in A·B. For B, `k` is in `crossed` instead."""
+    """The reduction axes, such as `k` of A in A·B. The reduction axes of B are in its field `crossed`."""
     shared: int | None = None
     """The axis on which both factors of a term have the same index: `k` in A[i, k] · B[k, j]."""
     crossed: tuple[int, ...] = ()
-    """The axes that are summed over, if another factor has them in `summed`: `k` of B in A·B.
+    """This operand's reduction axes, if another factor has their dims in `summed`: `k` of B in A·B.
 
     Verification may use inputs with zeros along `summed` or along `crossed` axes, but never along both at once."""
     lines: tuple[int, ...] = ()
@@ -95,7 +95,7 @@ class Operation(Workload):
     options: ClassVar[Mapping[str, Option]] = {}
     """A dict from names to options. Specs, command lines and tables of results use these names."""
     by_dims: ClassVar[bool] = True
-    """True if this operation is preferred to others with the same dims, if a sweep names no operation."""
+    """If a sweep gives dims but no operation, operations for which this is True are preferred."""
     library_options: ClassVar[tuple[str, ...]] = ()
     """The options that `library_call` supports; all other options must have their defaults."""
 
@@ -128,7 +128,7 @@ class Operation(Workload):
     def label(self) -> str:
         """The sizes, types, layouts and options as a text: `4x4x4_f32t_f32t_f32t_accumulate_yes`.
 
-        Options with default values are left out. With `epilogue=cast`, the result's type is the one before the cast."""
+        Options with default values are left out. The text has the result's type before a cast by `epilogue=cast`."""
         types, lettered = self.signature, set(self.layout) <= _LETTERS
         elements = [element.mlir for element in types.operands]
         if lettered:
@@ -182,7 +182,7 @@ class Operation(Workload):
         """Return a Python expression that computes the result with `library`, such as numpy.
 
         The operands are `x0`, `x1`, …, in the shapes of `operands()`. With numpy, the expression may use `np`. With
-        torch, it may use `torch` and `F` (torch.nn.functional). `providers.Library` has methods that write casts."""
+        torch, it may use `torch` and `F` (torch.nn.functional). Methods of `library` add casts to an expression."""
         raise NotImplementedError(self.name)
 
     def library_lacks(self, library: Library) -> str | None:
@@ -250,7 +250,7 @@ class Operation(Workload):
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return a bound like `error`, for a recipe's inputs. Override this if they have a smaller bound."""
+        """Return a bound like `error`, for a recipe's inputs. Override this if a smaller bound holds."""
         return self.error(operands)
 
     @property
@@ -271,7 +271,7 @@ class Operation(Workload):
 
     @property
     def clips(self) -> bool:
-        """True if a relu or gelu follows the sum of a result element. It may hide errors of negative sums."""
+        """True if the sums pass through a relu or gelu, which may hide errors of negative sums."""
         return False
 
     @property

@@ -27,9 +27,9 @@ class Attention(Operation):
     times the scale, plus the mask if there is one. Scores are in the accumulator's type. The scale is a power of two
     near 1/√k1.
 
-    With `causal=yes`, the queries belong to the last `m` of `k2` positions, as in FlashAttention: query `i` sees the
-    keys up to `k2 - m + i`. (With PyTorch's `is_causal`, query `i` sees the keys up to `i`.) The module computes the
-    causal mask in a separate dispatch."""
+    With `causal=yes`, query `i` (from 0) has the position `k2 - m + i`, as in FlashAttention. The query sees the keys
+    at the positions 0 to `k2 - m + i`. (With PyTorch's `is_causal`, query `i` sees the keys up to `i`.) The module
+    computes the causal mask in a separate dispatch."""
 
     name: ClassVar[str] = "attention"
     dims: ClassVar[tuple[str, ...]] = ("b", "m", "n", "k1", "k2")
@@ -65,9 +65,9 @@ class Attention(Operation):
     def recipes(self) -> tuple[str, ...]:
         """The names of the recipes that make inputs for verification (docs/verification.md).
 
-        In the recipe `balanced`, the signs of the queries alternate. If there is only one query, the recipe `balanced2`
-        has this query with the opposite sign, and the query gives weight to all keys in `counted` and to some in
-        `counted2`."""
+        In the recipe `balanced`, the signs of the queries alternate. If there is only one query, the recipes
+        `balanced2` and `counted2` are added. The recipe `balanced2` has the query of `balanced` with the opposite sign.
+        The query gives weight to all keys in `counted`, and to only some keys in `counted2`."""
         if self.sizes[1] == 1:
             return ("counted", "counted2", "rising", "balanced", "balanced2", "peaked", "highest", "random")
         return ("counted", "rising", "balanced", "peaked", "highest", "random")

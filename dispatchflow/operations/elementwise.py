@@ -64,8 +64,7 @@ class Elementwise(Operation):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs that a recipe makes for verification (docs/verification.md).
 
-        Returns None if `verification.inputs` makes the inputs: for the recipe `random`, except for `max`; and for sums,
-        differences and products of integers."""
+        Returns None if the module `verification.inputs` makes the inputs."""
         # `exact`: integers of magnitude 1 to 15 with both signs. Floating-point numbers are multiplied by powers of two
         # over the type's range, so that a clamp or a flush to 0 changes the result. The two operands of one result are
         # multiplied by the same power. For `mul`, only one of the two is multiplied: the first and the second
@@ -108,7 +107,7 @@ class Elementwise(Operation):
 
     @property
     def bitwise(self) -> bool:
-        """True if the function rounds at most once. If it does, only one result is correct."""
+        """True if the function rounds at most once, because then only one result is correct."""
         return not self._curved
 
     def operands(self) -> tuple[Operand, ...]:
@@ -146,7 +145,7 @@ class Elementwise(Operation):
         """Return a bound on the error of each result.
 
         For an arithmetic operation, the bound is the error of one rounding. For any other function, the bound is
-        `_functions.error_of`, plus the smallest normal number for results that a kernel may flush to 0."""
+        `_functions.error_of`. If a kernel may flush the function's result to 0, the smallest normal number is added."""
         y, element = self.reference(operands), self.signature.accumulator
         if not self._curved:
             return abs(y) * element.unit

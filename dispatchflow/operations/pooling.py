@@ -165,5 +165,5 @@ class Pooling(Window):
         return self.library_turned(value, "nchw", self.layout)
 
     def flops(self) -> int:
-        """Each element of the window counts as one flop for each element of the result."""
+        """Each element of the result counts as kh · kw flops."""
         return self.size("kh") * self.size("kw") * self.result().size

@@ -118,7 +118,7 @@ class Softmax(Operation):
     def _low(self, largest: Array) -> Array:
         """Return an array of numbers near the lower end of the element type's range.
 
-        An element is the larger of two such numbers where the boolean array `largest` is true."""
+        There are two numbers: the larger where the boolean array `largest` is true, and the smaller elsewhere."""
         import numpy as np
 
         # f16: the exponential of the distance overflows. f32: a kernel may compute powers of two, and multiply its
@@ -128,9 +128,9 @@ class Softmax(Operation):
 
     @property
     def _stairs(self) -> tuple[int, float]:
-        """The number T of stairs in a row that `_rising` makes, and an exponent p.
+        """The number T of stairs (steps of the running maximum) that `_rising` makes, and an exponent p.
 
-        After stair t, exp(running maximum) is (t / T)**p."""
+        After stair t, counted from 1, the exponential of the running maximum is (t / T)**p."""
         # An online softmax rescales its sum at each stair. If it omits this at stair 2, where this matters least, the
         # relative error is about (1 + p) · (2**p - 1) / T**(1 + p): more than the bound, which grows with T.
         stairs, power = (8, 1.0) if self.signature.accumulator.bits == 16 else (512, 0.2)
@@ -138,9 +138,9 @@ class Softmax(Operation):
 
     @property
     def _nearest(self) -> float:
-        """The distance from a row's maximum at which the tests of `_rising` begin.
+        """The smallest distance below a row's maximum for which `_rising` tests the exponential.
 
-        Random inputs test smaller distances: two of them differ by at most 32 for results in f32, and by 8 for f16."""
+        Smaller distances are tested by the recipe `random`, whose inputs differ by at most this distance."""
         return 2 * self._most
 
     def _rising(self, rows: int) -> Array:

@@ -38,8 +38,8 @@ class Transpose(Operation):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of the recipe `exact` for floating-point types; None for other recipes or types.
 
-        The numbers use all digits of the type. They are normal numbers. The exponents of f64 are in
-        -300 … 300, to base 2."""
+        The numbers use all bits of the type's significand. They are normal numbers. The binary exponents of f64 are
+        in -300 … 300."""
         element = self.signature.operands[0]
         if recipe != "exact" or not element.is_float:
             return None

@@ -125,9 +125,10 @@ def by_field(word: str, place: Location) -> str:
 
 
 def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return a dict from operations to the types, layouts and option values in `words` that they accept.
+    """Return the types, layouts and option values in `words` that each operation accepts.
 
-    For example, the result is `{"matmul": {"dtype": "f16;f32", "layout": "nt"}}`.
+    For example, the result is `{"matmul": {"dtype": "f16;f32", "layout": "nt"}}`. An operation that accepts no value of
+    one of the words is left out.
 
     Raises:
         SpecError: `words` has a value that no operation accepts.
@@ -153,7 +154,7 @@ def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -
 def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
     """Return those operations in `names` that have all options in `words`.
 
-    If some of them also accept the types, layouts and option values in `words`, the others are left out."""
+    If some of these operations also accept all types, layouts and option values in `words`, only those are returned."""
     options = set(words) & set(OPTIONS)
     written = [(word, value) for word in _NARROWING if word in words for value in sweep_words.values(word, words[word])]
     having = [name for name in names if options <= set(OPERATIONS[name].options)]

@@ -190,7 +190,8 @@ def weights(written: str, place: Location, read: Read) -> Parameters:
 def _members(written: str, word: str, place: Location, read: Read) -> list[File] | None:
     """Return the arrays that a text such as `ref.npz:in*` selects from a `.npz` file.
 
-    Returns None if `written` does not name a `.npz` file. Error messages mention the key `word`."""
+    Returns None if `written` does not name a `.npz` file. Error messages mention `word`, the key under which the sweep
+    names the file."""
     if (split := archives.split(written)) is None:
         return None
     path, pattern = split

@@ -45,7 +45,7 @@ class ShapeClass:
 
 @cache
 def classes() -> dict[str, ShapeClass]:
-    """Return a dict from the name of each class of shapes in shapes.toml to the class."""
+    """Return the classes of shapes in shapes.toml, by name."""
     return {
         name: ShapeClass(
             name,

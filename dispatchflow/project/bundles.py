@@ -141,7 +141,7 @@ def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: 
     user's variable `execution=` selects the execution to capture; the default is the last execution.
 
     Raises:
-        SpecError: `sites` has a number that no site has, or no site has the selected execution.
+        SpecError: a number in `sites` is not the number of a site, or no site has the selected execution.
     """
     executor = workspace.executor
     execution, limit = workspace.values.get("execution"), workspace.values.get("limit", capture.LIMIT_BYTES)

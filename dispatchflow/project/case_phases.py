@@ -61,7 +61,7 @@ class CasePhases:
     def dispatches(self) -> dict[str, tuple[str, int]]:
         """Return a dict from each function in the dispatches' modules to its place (path, line).
 
-        The modules are those before code generation. If the compile fails earlier, the result is empty. Paths are
+        The modules are dumped before code generation. If the compile fails earlier, the result is empty. Paths are
         relative to the directory of dodo.py."""
         places = dict[str, tuple[str, int]]()
         for name, digest in self._kept(made.dispatches).outputs.items():

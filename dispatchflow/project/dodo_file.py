@@ -12,8 +12,8 @@ from typing import Any
 def namespace(dodo: Path) -> dict[str, Any]:
     """Return the names that the file dodo.py defines, with their values.
 
-    The file is executed a second time, because it may define tasks after it calls `main()`. During this second
-    execution, `main()` does nothing."""
+    The file calls `main()`, which uses this function. Tasks that the file defines after this call are not
+    known yet. Therefore the file is executed a second time. During this second execution, `main()` does nothing."""
     return runpy.run_path(str(dodo), run_name="dodo")
 
 

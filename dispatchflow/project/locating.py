@@ -1,7 +1,7 @@
 """Find the sites with wrong results in a case, by comparison with a reference.
 
-A site is a place of a program that launches a dispatch. Its reference is the same dispatch, compiled for another
-target, on the same operands."""
+A site is a place of a program that launches a dispatch. Its reference is the same dispatch compiled for another target.
+Both get the same operands."""
 
 from __future__ import annotations
 

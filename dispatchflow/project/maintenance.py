@@ -57,7 +57,7 @@ def clean(workspace: Workspace) -> str:
     Unless `dry=yes` is given, this function waits until no run uses the store.
 
     Raises:
-        StoreError: the records are damaged, or a run that uses the store started this command.
+        StoreError: the records are damaged, or this command was started by a run that uses the store.
         SpecError: `keep=referenced` is given, but there are no cases.
         ToolchainError: `keep=referenced` is given, but a toolchain in `workspace.toolchain_words` is missing or does
             not run.

@@ -71,8 +71,8 @@ def columns(found: Iterable[Row]) -> tuple[str, ...]:
 def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) -> list[dict[str, Any]]:
     """Return the fastest correct rows for each combination of shape, target, number of threads and so on.
 
-    Only rows for which `wanted` is true are compared and returned. The speedup of a row may be relative to a row that
-    is not wanted."""
+    Only rows for which `wanted` is true are compared and returned. The speedup is relative to the row of the default
+    tuning, whether or not this row is wanted."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in filter(right, providers.compared(newest(rows))):
         groups.setdefault((*place(row), provider(row)), []).append(row)

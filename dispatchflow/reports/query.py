@@ -17,7 +17,7 @@ from dispatchflow.results import parquet
 from dispatchflow.stages import STAGES
 
 _BETWEEN_SESSIONS = {"median_ns": ("anchored_median_ns", "anchored_low_ns", "anchored_high_ns", "session_factor")}
-"""A dict from a column to the columns that follow it in a table with rows of several sessions.
+"""A dict from a column to the columns that are added after it if a table has rows of several sessions.
 
 A session consists of the measurements of one run."""
 

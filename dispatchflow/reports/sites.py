@@ -156,7 +156,7 @@ def _half(low: float | None, high: float | None, median: float | None) -> str:
 def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: int) -> list[dict[str, Any]]:
     """Return one row for each group of sites, with the group's summed times, the longest time first.
 
-    The docstring of `rollup.rolled_up` describes the groups, `by` and `depth`."""
+    The arguments `by` and `depth` define the groups; see `rollup.rolled_up`."""
     found = []
     for part in rollup.rolled_up(program, times, by, depth):
         span = part.summary
@@ -169,7 +169,7 @@ def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: i
 def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
     """Return a table with the summed times of each group of sites, the longest time first.
 
-    The docstring of `rollup.rolled_up` describes the groups, `by` and `depth`."""
+    The arguments `by` and `depth` define the groups; see `rollup.rolled_up`."""
     lines = [
         [
             part.name,
@@ -185,10 +185,10 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 
 
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
-    """Return at most one remark, about sites that are faster or slower alone than in their program.
+    """Return a remark that names the sites whose times differ from the times of the extracted sites.
 
-    Two times differ if their intervals do not overlap. `alone` is a dict from a site's number to the time of the
-    extracted site."""
+    The list is empty if there are no such sites. Two times differ if their intervals do not overlap. `alone` is a dict
+    from a site's number to the time of the extracted site."""
     apart: list[tuple[float, str]] = []
     cold_is_known = any(found.cold_ns is not None for found in alone.values())
     for time in times.sites:
@@ -226,7 +226,7 @@ def above_ceilings(found: Sequence[Mapping[str, Any]], margin: float) -> list[st
 
 
 def reconfigured(program: Program, configurations: Mapping[str, str], alone: Mapping[int, Alone]) -> list[str]:
-    """Return one line for each site that the compiler configured differently after its extraction.
+    """Return a line for each site that has different configurations in its program and when extracted.
 
     `configurations` is a dict from a kernel's name to its configuration in the program, such as tile sizes. `alone`
     has the measurement of each extracted site."""

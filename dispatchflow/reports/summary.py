@@ -58,7 +58,7 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[
 
 
 def _fastest(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the fastest correct rows for each combination of shape, target, number of threads and so on."""
+    """Group correct rows by `place` and provider, and yield each group's fastest rows (see `unbeaten`)."""
     # Shapes are examined as the caller iterates, because `right` reads a row's records and the caller shows only a few.
     shapes: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in filter(believed, rows):

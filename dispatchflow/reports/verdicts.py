@@ -86,9 +86,10 @@ def rows(chains: Sequence[CaseState], toolchain: str, tags: Mapping[Any, Sequenc
 
 
 def before_last_line(text: str, chains: Sequence[CaseState]) -> str:
-    """Return `text` with a table of the verdicts on cases of users' modules above the last line.
+    """Return `text` with a table inserted before its last line.
 
-    If there are few such cases, or if all of them are right, `text` is returned unchanged."""
+    The table has the verdicts on cases of users' modules. If there are few such cases, or if all of them are right,
+    `text` is returned unchanged."""
     # Cases of operations are not counted, because each verdict would have to be read from its record.
     of_modules = [chain for chain in chains if type(chain.case.operation) is Module]
     if len(of_modules) <= _MANY or not (lines := table(of_modules)):
@@ -98,9 +99,9 @@ def before_last_line(text: str, chains: Sequence[CaseState]) -> str:
 
 
 def table(chains: Sequence[CaseState]) -> str:
-    """Return a table with the number of cases for each verdict, split by the most frequent reasons.
+    """Return a table that counts the cases with each verdict and reason.
 
-    Returns an empty text if all cases are right."""
+    The less frequent reasons of a verdict share a row. Returns an empty text if all cases are right."""
     judged = [(verdict(chain), kind(reason(chain) or ""), chain) for chain in chains]
     if all(word == "right" for word, *_ in judged):
         return ""

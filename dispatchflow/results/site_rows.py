@@ -113,7 +113,7 @@ def recorded(
     run: str,
     now: float,
 ) -> dict[str, SiteRow]:
-    """Return a dict from the name of each site row of a case to the row.
+    """Return the rows of a case's sites, keyed by name.
 
     The row of site 3 has the name `site 3 NAME`, where NAME is the argument `name`. Sites that cannot be distinguished
     share a row, with a name such as `site 3|7 NAME`.

@@ -73,7 +73,7 @@ def verification_of(chain: CaseState) -> str:
 def verification_version_of(chain: CaseState) -> int | None:
     """Return the version of the verification that gave a case's verdict; None without a verdict.
 
-    The result is the current version, because a verdict of another version has another key."""
+    A case's verdict always has the current version, because the version is a part of the verdict's key."""
     return VERIFICATION if chain["verify"].record else None
 
 

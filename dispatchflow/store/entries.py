@@ -30,9 +30,9 @@ class Source(Protocol):
 
 
 def named_files(outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-    """Select object files (machine code) and files of a tuning from the outputs of `emit` or `compile`.
+    """Select the compiler's inputs other than the module from the outputs of `emit` or `compile`.
 
-    The compiler reads these files besides the module. Their names have the form `DIGEST.SUFFIX`."""
+    These inputs are object files (machine code) and files of a tuning. Their names have the form `DIGEST.SUFFIX`."""
     # No other name has a dot, unless a library computes the case.
     return {name: digest for name, digest in outputs.items() if "." in name}
 

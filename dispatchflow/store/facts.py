@@ -11,8 +11,8 @@ from dispatchflow.keys import Digest
 class Facts(TypedDict, total=False):
     """The facts of a record, which is the stored outcome of one action, such as a compile.
 
-    A comment above each group of fields names the action that sets them. Apart from the first group, a failed action
-    has only the facts that were found before the failure."""
+    A comment above each group of fields names the action that sets them. The first group is for failed actions. A
+    failed action has facts of the other groups only if they were found before the failure."""
 
     # --- of any failed action
     limit: tuple[str, float]

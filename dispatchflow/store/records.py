@@ -85,7 +85,7 @@ class Records(Database):
         return [StoredRecord(key, stage, at, self.value(outputs), *made) for key, stage, at, outputs, *made in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Delete the records of `keys`, and the outputs that belong to one of `keys` or of `digests`."""
+        """Delete rows with `keys` from the tables `record` and `output`, and with `digests` from `output`."""
         with self._lock:
             self._db.execute("pragma synchronous = full")  # a power failure must not restore the records
             try:
@@ -125,7 +125,7 @@ class Records(Database):
         return int(self._all("select count(distinct name) from latest")[0][0])
 
     def name_of(self, key: Key) -> str | None:
-        """Return the name of a case in which `key` is the newest key of a stage, or None."""
+        """Return the name of a case with a stage whose newest key is `key`; None if there is no such case."""
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
@@ -296,5 +296,5 @@ class Records(Database):
         return value
 
     def remembered_of(self, kind: str) -> list[str]:
-        """Return the values whose names begin with `kind` and a colon, as `toolchain:…` does."""
+        """Return the values of all names that begin with `kind` and a colon."""
         return [value for (value,) in self._all("select value from remembered where name glob ?", f"{kind}:*")]

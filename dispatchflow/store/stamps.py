@@ -8,9 +8,9 @@ from collections.abc import Callable
 ABSENT = "absent"
 
 See = Callable[[str], str]
-"""A function from a path to a text that changes when the file changes, such as the function `stamp`.
+"""A function such as `stamp`, which returns a text that changes when the file at a given path changes.
 
-The function may record the text, so that later changes of the file are found."""
+The function may also record the text, so that later changes of the file are found."""
 
 
 def stamp(path: str) -> str:

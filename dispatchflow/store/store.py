@@ -7,7 +7,7 @@ An action is one step of the work, such as a compile. `kill -9` loses at most th
   records.sqlite     records: each is written after its objects (see records.py)
   results/*.parquet  rows of cases, derived from the records (see results/parquet.py)
   sites/*.parquet    rows of sites, derived from the records (see results/site_rows.py)
-  answers/           output of runs that had nothing to do (see project/replay.py)
+  answers/           output of runs with nothing to do, printed again if no input has changed (see project/replay.py)
   locks/  tmp/"""
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Store:
                 self.path(digest).unlink(missing_ok=True)
 
     def place(self, folder: Path, objects: Mapping[str, Digest]) -> None:
-        """Create links in `folder`, the directory in which a tool runs, to objects of the store.
+        """In `folder`, the directory in which a tool runs, create links to objects of the store.
 
         `objects` maps the name of each link to the digest of an object."""
         with self.writing():

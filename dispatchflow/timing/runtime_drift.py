@@ -20,8 +20,8 @@ FIRST_ROUNDS, ALL_ROUNDS = 14, 28
 """The number of rounds after which a comparison may end early, and the largest number of rounds.
 
 In each round, each control is measured once. A control whose verdict is `same` after `FIRST_ROUNDS` is not measured
-further. If a control is then `faster` or `slower` with the confidence `FIRST_CONFIDENCE`, no control is measured
-further."""
+further. The comparison of all controls ends after `FIRST_ROUNDS` if one control is `faster` or `slower` with the
+confidence `FIRST_CONFIDENCE`."""
 
 FIRST_CONFIDENCE = 0.9998
 
@@ -101,7 +101,7 @@ class Judgement:
 
     @property
     def has_few_controls(self) -> bool:
-        """True if the judgement could change if further controls were measured."""
+        """True if further controls could still change the verdict."""
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
     def should_be_repeated(self, controls: int, run: str) -> bool:

@@ -17,7 +17,7 @@ Only the differences between runs matter, so the times may have any unit."""
 _LEAST_SD = 0.03
 """The smallest standard deviation of the noise in log(case's time) that `Sensitivity.learned` assumes.
 
-A case's noise may be smaller, but the times of the anchors have noise of their own."""
+The noise of a case alone may be smaller. The limit also allows for the noise of the anchors' time."""
 
 _PRIOR_CASES = 4
 _ROUNDS = 10
@@ -42,9 +42,10 @@ class Sensitivity:
 
     @property
     def _weight(self) -> float:
-        """The weight of the mean if this estimate is the prior for `learned`.
+        """The weight of `self.mean` in the weighted average that `learned` computes.
 
-        The runs have the weight sum((x - mean of x)**2), where x is log(anchors' time) in a run."""
+        The average's other term is the slope of the regression line through the runs. The slope has the weight
+        sum((x - average of x)**2), where x is log(anchors' time) in a run."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:

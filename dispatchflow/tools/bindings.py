@@ -30,7 +30,7 @@ class Bindings:
 def bindings_of(toolchain: Toolchain) -> Bindings:
     """Return the bindings of the toolchain's compiler, and the interpreter of their Python environment.
 
-    Without an environment, as in a build tree, the result has the interpreter of this process.
+    If the bindings belong to no Python environment, as in a build tree, the interpreter is that of this process.
 
     Raises:
         OSError: the toolchain has no bindings."""

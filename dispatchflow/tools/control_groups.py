@@ -47,7 +47,8 @@ def cpu_quota(root: Path = _ROOT) -> Quota | None:
 def memory_bytes(root: Path = _ROOT) -> int | None:
     """Return the smallest memory limit that this process's control group or one of its ancestors has.
 
-    If there is no limit, the result is None, or with version 1 of cgroups a number that is larger than any memory."""
+    If there is no limit, the result is None with version 2 of cgroups. With version 1, the result is then a number that
+    is larger than any memory."""
     words = [
         word
         for folder in _folders("memory", root)

@@ -95,10 +95,10 @@ def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
 
 
 def reported(cores: Sequence[int], root: Path = Path("/")) -> int:
-    """Return the number of the logical CPU whose model and clock are recorded for the machine.
+    """Return the system's number of the logical CPU whose model and clock are recorded.
 
-    If the machine has cores of different speeds, the result is the last of `cores`, on which a case with one thread
-    runs. Otherwise the result is 0."""
+    If the machine has cores of different speeds, the result is the last of `cores`, because a case with one thread
+    runs on the last core. Otherwise the result is 0."""
     return cores[-1] if len(set(map(_speeds(root), cores))) > 1 else 0
 
 

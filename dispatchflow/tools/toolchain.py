@@ -218,7 +218,7 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
 
 
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
-    """Return one program or library of the compiler from each directory that has one.
+    """Return the compiler's programs and libraries, at most one from each directory.
 
     The result is selected from `compiler` and `ran`. `ran` lists the files that were loaded when the compiler ran."""
     # `compiler` may be a script that starts the real program: its files are known by their text or name.

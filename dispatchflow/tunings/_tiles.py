@@ -8,7 +8,7 @@ from dispatchflow.tunings.api import Applied, Lowering, Operation
 
 
 def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowering:
-    """Return the MLIR text that sets the attribute `compilation_info` on the op with the tile sizes.
+    """Return the MLIR text that sets the tile sizes of an op, in the op's attribute `compilation_info`.
 
     `configuration` is the lowering configuration as text. `pipeline` is a pipeline's name, optionally followed by
     further fields of `translation_info`. `region`: see `Lowering.region`."""

@@ -109,8 +109,8 @@ class Tuning:
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
         """Return the tunings that a spec requests with `"FAMILY"` or with `{family = "FAMILY", …}`.
 
-        `parameters` are the other entries of the second form. Without parameters, the result has all predefined
-        tunings of the family; some families have none.
+        `parameters` has all entries of `{…}` except `family`. If `parameters` is empty, the result has all predefined
+        tunings of the family. Some families have no predefined tunings.
 
         Raises:
             ValueError: a parameter is unknown, missing or out of range; the message says what is allowed."""

@@ -1,8 +1,8 @@
 """Make an operation's inputs by a recipe, with the same bytes on every machine and with every numpy.
 
 A recipe is a way to make inputs whose results show certain errors; docs/verification.md describes the recipes. An
-operation may define recipes itself (`Operation.made`). This file makes the inputs of the other recipes, except
-`largest` (`operations._range.largest`). Random numbers come from streams that numpy keeps stable (see
+operation may define recipes itself (`Operation.made`). This file has the recipes `exact`, `wide` and `random`;
+`operations._range` has the recipe `largest`. Random numbers come from streams that numpy keeps stable (see
 `operations._random`). Each operand has its own stream, independent of the tuning."""
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _small(raw: Array, operand: Operand, operation: Operation, clipped: bool) ->
 def _balanced(operation: Operation, operand: Operand) -> Array:
     """Return an array of 1 and -1 for `operand`.
 
-    With such operands, usually all but 3 or 4 terms of a long dot product cancel."""
+    The terms of a sum are then 1 or -1, and usually add up to 3 or 4."""
     shape, terms, axes = operand.type.shape, operation.terms, operand.summed or operand.crossed
     # The signs are in a factor whose lines have all terms of a sum: the weights of a convolution, never its image.
     if operand != max(filter(_multiplied, operation.operands()), key=lambda each: (_line(each), each.type.size)):
@@ -122,14 +122,12 @@ def _balanced(operation: Operation, operand: Operand) -> Array:
 
 
 def _line(operand: Operand) -> int:
-    """Return the product of the sizes of an operand's reduction axes.
-
-    For A in `A @ B`, the result is the number of columns."""
+    """Return the product of the sizes of an operand's reduction axes."""
     return prod(operand.type.shape[axis] for axis in operand.summed or operand.crossed)
 
 
 def wide_digits(operation: Operation) -> tuple[int, int]:
-    """Return limits for inputs with many binary digits: (digits of a factor, nonzero products in a sum).
+    """Return how many binary digits a factor of `wide` may have, and how many nonzero terms a sum.
 
     With the limits (22, 4), sums in f32 are exact. For example, a sum adds four 22-bit integers, multiplied by 1
     or -1."""
@@ -143,8 +141,8 @@ def wide_digits(operation: Operation) -> tuple[int, int]:
 def wide(operation: Operation, exchanged: bool = False) -> list[Array]:
     """Return operands that show whether a kernel reads inputs in a narrower type, such as tf32.
 
-    The operands are chosen so that usually only one factor of a product has many binary digits. The other factor is
-    plus or minus a power of two. `exchanged` exchanges the roles of the factors."""
+    In most terms of a sum, one factor has many binary digits. The other factor is plus or minus a power of two, so that
+    the product has no more digits. `exchanged` exchanges the roles of the factors."""
     digits, _ = wide_digits(operation)
     # If few results use an element, all numbers are positive before a relu, so that it hides no result.
     positive = operation.compares_bits("wide") and any(thinning.clipped for thinning in thinnings(operation))
@@ -228,9 +226,10 @@ def _multiplied(operand: Operand) -> bool:
 
 
 def _turn(size: int, digits: int) -> Array:
-    """Choose for each of `size` products which of its two factors has `digits` binary digits.
+    """Choose for each index k of a product A·B whether A[i, k] or B[k, j] has `digits` binary digits.
 
-    The result has 0 for the first factor, 1 for the second, and 2 if each factor has half of the digits."""
+    The other factor is plus or minus a power of two. The result has `size` elements, one for each k: 0 for A, 1 for B,
+    and 2 if each factor has half of the digits."""
     # Only types with many digits have `_BOTH`: their products may be computed from products of parts of the factors.
     #
     # Each index has a rank, and `_mask` selects indices with successive ranks. The answers are the Thue-Morse sequence
@@ -261,9 +260,9 @@ def _held(values: Array, element: ElementType) -> Array:
 
 
 def _mask(shape: tuple[int, ...], axes: tuple[int, ...], share: int, part: int = 0, parts: int = 1) -> Array:
-    """Return a mask that has `share` true elements in each line along `axes`.
+    """Return a mask in which the number of true elements in each line along `axes` is `share`.
 
-    For a matrix and the axes (1,), a line is a row."""
+    The elements of a line differ only in their indices on `axes`. For a matrix and the axes (1,), a line is a row."""
     # `terms` is the number of positions of a line. Position i is true if (i · stride + offset) mod terms < share,
     # with a stride that spreads the true positions. The offset is (line number · parts + part) · share. Therefore the
     # parts of a line have different true positions, and so do neighboring lines.

@@ -32,7 +32,7 @@ _RESULTS = 32
 """The size to which `excerpt` usually reduces larger dims that are not summed, such as m and n of A·B."""
 
 _LINES = 8
-"""The smallest size of an axis, and the smallest number of lines, with which `_middle` is used.
+"""`_middle` needs an axis of at least this size, and operands with at least this number of lines.
 
 A line is, for example, a row of A in A·B. With the recipe `wide`, a line may have few nonzero elements. With a
 shorter axis or fewer lines, it is possible that `_middle` changes none of the nonzero elements."""
@@ -135,7 +135,7 @@ def _without_element(values: Array, place: int) -> Array:
 
 
 def _spread(operation: Operation) -> bool:
-    """Return whether verification should detect a kernel that rounds every second element of an input."""
+    """Return whether the operands of the recipe `wide` have enough lines for `_middle` (see `_LINES`)."""
     if not operation.has_wide:
         return False
     thinned = [
@@ -185,9 +185,9 @@ class _Recipe:
     def _made(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
         """Return (operands, expected result, arrays with which results are compared).
 
-        The operands and the expected result are float64 or int64. If bits are compared, the only array in the third
-        part is the expected result, converted to the element type of a kernel's result. Otherwise the third part is
-        (reference, tolerance) from `reference.bounds`."""
+        The operands and the expected result are float64 or int64. If bits are compared, results are compared with one
+        array: the expected result, converted to the element type of a kernel's result. Otherwise results are compared
+        with (reference, tolerance) from `reference.bounds`."""
         operation, narrow = self._operation, inputs.made(self._operation, self._recipe)
         operands, value = reference.widened(narrow), reference.unrounded(operation, narrow)
         if operation.compares_bits(self._recipe):

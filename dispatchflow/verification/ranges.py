@@ -1,4 +1,4 @@
-"""Make inputs of a user's module that are uniform random integers in a range."""
+"""Make uniform random integers in a range, as inputs of a user's module."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ def wanted(operation: Operation, operands: Sequence[Array], recipe: str) -> Iter
     """Yield (name, array) for each array with which the results of a kernel are compared.
 
     `recipe` names the way in which the operands were made (docs/verification.md). If bits are compared, the only
-    name is `RECIPE`; otherwise the names are `RECIPE_reference` and `RECIPE_tolerance` (see `bounds`)."""
+    name is the recipe's name, such as `exact`. Otherwise there are two names, such as `random_reference` and
+    `random_tolerance` (see `bounds`)."""
     if operation.compares_bits(recipe):
         yield recipe, expected(operation, operands)
     else:

@@ -67,8 +67,7 @@ def _rms(ordered: Array, counts: Array | int) -> Array:
 def _typical(sizes: Array) -> Array:
     """Return each element's typical magnitude: median of its line * median of its column / median of all.
 
-    In a matrix whose rows have at least `_LEAST` elements, a line is a row; see `_length`. Zeros and very
-    large values do not count."""
+    `_length` defines a line, such as a row of a matrix. Zeros and very large values do not count."""
     # Lines and columns (channels) with different scales are each judged by their own scale. Two kinds of elements are
     # left out of the medians: zeros, because masks and clipped results have many zeros, and very large values, such
     # as finfo.min in a mask.
@@ -107,7 +106,8 @@ def _length(shape: Sequence[int]) -> int:
 def _median(lines: Array, otherwise: float) -> Array:
     """Return the lower median of the numbers in each row of `lines`; NaNs are ignored.
 
-    A row with fewer than `_LEAST` numbers gets `otherwise`. If there is only one row, one number is enough."""
+    If a row has fewer than `_LEAST` numbers, the argument `otherwise` takes the place of the row's median. If there is
+    only one row, one number is enough."""
     ordered = np.sort(lines, axis=1)  # NaN last
     counts = np.isfinite(ordered).sum(axis=1, keepdims=True)
     if not ordered.size:

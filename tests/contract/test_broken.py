@@ -37,7 +37,7 @@ def assert_different(record: Record, case: Case) -> None:
 
 
 def without_last_term(operation: Operation, operands: list[Any]) -> list[Any]:
-    """Return copies of the operands in which the last term of each sum is 0.
+    """Return copies of the operands, changed so that the last term of each sum is 0.
 
     In `A @ B`, the last column of A becomes 0."""
     changed = [operand.copy() for operand in operands]
@@ -148,7 +148,7 @@ def changes(broken: str, cls: type[Operation], signature: str) -> bool:
 
 
 def one_of_each(parameters: list[Any]) -> list[Any]:
-    """Return the test parameters, and mark all except one of each operation as `slow`."""
+    """Return the test parameters, with all except one for each operation marked as `slow`."""
     found, operations = [], list(OPERATIONS.values())
     for parameter in parameters:
         _, cls, signature = parameter.values

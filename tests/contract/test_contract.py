@@ -74,7 +74,7 @@ def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -
 def quick(name: str, seen: Words) -> set[Case]:
     """Return a few cases that together use every layout, option and tuning of the operation `name`.
 
-    Layouts, options and tunings in `seen` may be missing."""
+    The cases need not use the layouts, options and tunings in `seen`, because other cases use them."""
     own = {choice: case for choice, case in CASES.items() if choice[0] == name}
     # A case with a known failure is taken only for a property that no other case has.
     sure = {choice: case for choice, case in own.items() if not KNOWN.covering(case)}

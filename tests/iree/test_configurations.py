@@ -1,7 +1,7 @@
 """The configurations that the compiler applied, such as tile sizes, are read from its dumps.
 
-The dumps in data/configurations are from IREE 3.13.0 and 20241104. They contain only the fields that
-dispatchflow reads."""
+The dumps in data/configurations are from IREE 3.13.0 and from 20241104, a release before 3.0. They contain only
+the fields that dispatchflow reads."""
 
 from dataclasses import replace
 from pathlib import Path

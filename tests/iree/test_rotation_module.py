@@ -1,6 +1,6 @@
-"""Generated MLIR calls a function with inputs that are not in a CPU cache.
+"""The generated MLIR module calls a function with inputs that are not in a CPU cache.
 
-The tests do not compile this MLIR."""
+The tests do not compile this module."""
 
 from __future__ import annotations
 

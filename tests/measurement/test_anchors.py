@@ -1,7 +1,7 @@
 """The times of the anchors show how fast the machine is in each session.
 
-Anchors are kernels that never change. With their times, the interval that should contain the median time of a case
-in the next session becomes narrower."""
+Anchors are kernels that never change. For each case, an interval predicts the median time in the next session.
+The anchors' times make this interval narrower."""
 
 import csv
 import json
@@ -193,8 +193,9 @@ DIVIDING = Sensitivity(1.0, 1e-6, 0.01, 200.0)
 def covered(felt_by, machines=20, sessions=18, cases=5):
     """Simulate sessions, and return how often a case's interval contains the next session's median.
 
-    The result is two dicts with the keys `plain` and `anchored`: the fraction of intervals that contain the median,
-    and the number of intervals. `felt_by` returns a model of how times follow the machine's speed."""
+    The first returned dict has the fraction of intervals that contain the median. The second dict has the number of
+    intervals. The keys of both dicts are `plain` and `anchored`. `felt_by` returns a model of how times follow the
+    machine's speed."""
     held = {"plain": [], "anchored": []}
     for seed in range(machines):
         rng, history, earlier, before = np.random.default_rng(seed), History(), [], {}

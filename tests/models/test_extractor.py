@@ -1,4 +1,4 @@
-"""The compiler treats an extracted dispatch in the same way as this dispatch inside its program.
+"""The compiler treats an extracted dispatch in the same way as the original dispatch in the program.
 
 `_extractor.py` extracts the dispatch. These tests use the compiler's real Python bindings."""
 

@@ -41,7 +41,7 @@ def launch(number, at_load=False, function="main$async"):
 
 
 def program(source, flow, *bodies, launches=None):
-    """Build a program from a module, the module after the phase `flow`, and a body for each dispatch."""
+    """Build a program. `flow` is `source` after the phase `flow`. Each dispatch has one of `bodies`."""
     places = [number for number, each in enumerate(flow) if each.kind == "flow.dispatch.workgroups"]
     formed = [Dispatch(place, body, (), ()) for place, body in zip(places, bodies, strict=True)]
     host = launches or [launch(number) for number in range(len(formed))]

@@ -1,4 +1,4 @@
-"""Verification reports maxima that lose elements, repeat results, or begin with an earlier result."""
+"""Verification reports a kernel that skips elements of a maximum, or uses the result of another line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A norm, a softmax or an attention that reads one tile twice, in place of the next tile, is reported."""
+"""Verification reports a norm, softmax or attention that reads one tile twice and skips the next."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Idle:
         self.project, self.words = project, words
 
     def told(self, *words: str, **variables: str) -> bool:
-        """Run the command line, and return whether it replays `TOLD`, the output that `settle` stored."""
+        """Run the command line; return whether it prints `TOLD`, which `settle` writes into stored answers."""
         outcome = self.project.doit(*self.words, *words, **variables)
         assert outcome.code in (0, 1), str(outcome)
         return TOLD in outcome.out

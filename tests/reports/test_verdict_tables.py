@@ -1,4 +1,4 @@
-"""If some of many modules failed, a run ends with a table of the verdicts and the reasons."""
+"""After failures, a run of many modules prints a table of the verdicts and the reasons."""
 
 from types import SimpleNamespace
 

@@ -3,7 +3,8 @@
 Compared with a new Python process, a fork saves about 0.3 s of processor time.
 
 A request is a datagram with the command line, the working directory, the environment and three file descriptors:
-for standard output, standard error and the answer. The answer is the process number, and later the exit status.
+for standard output, standard error and the answer. The server answers with two lines: the process number when the
+command starts, and the exit status when the command ends.
 The server ends when the client closes the socket."""
 
 from __future__ import annotations

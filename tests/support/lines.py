@@ -14,7 +14,7 @@ from dispatchflow.operations._range import powers, spans
 
 
 def unscaled(operation: Operation, operands: Sequence[Any]) -> list[Any]:
-    """Divide each line of operands of the recipe `exact` by the line's power of two.
+    """Divide each line of the operands by the power of two with which `exact` multiplied the line.
 
     A line is, for example, a row of a matrix. Floats become float64, integers int64."""
     found = []

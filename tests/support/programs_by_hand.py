@@ -14,8 +14,7 @@ def program(*buffers: Sequence[str], at_load: Sequence[str] = ()) -> Program:
     """Return a program whose command buffers launch the given exports.
 
     Each of `buffers` lists the exports of one command buffer. Each launch is a site, numbered from 1 across all
-    buffers. Initializers launch the exports in `at_load` before all other launches, but the sites of these exports have
-    the last numbers."""
+    buffers. Initializers launch the exports in `at_load`. The sites of these launches have the last numbers."""
     sites: list[Site] = []
     for buffer, (exports, early) in enumerate([*((each, False) for each in buffers), (at_load, True)]):
         for command, export in enumerate(exports):

@@ -57,9 +57,9 @@ def by_name(name: str) -> list[Operation]:
 
 
 def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
-    """Judge what a stand-in for a kernel computes for different inputs, and return the verdicts.
+    """Verify the function `result` with several sets of inputs, and return the verdicts.
 
-    `result` is the stand-in, which has an error. It returns None if the operation cannot have this error.
+    `result` computes the operation, possibly with an error. It returns None if the operation cannot have this error.
     The verdicts {"equal", "different"} mean that only some inputs show an error."""
     return set(_words(operation, result))
 

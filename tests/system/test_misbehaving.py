@@ -1,4 +1,4 @@
-"""A compiler that misbehaves, or a module that does not run, fails only its case, with a reason."""
+"""If a compiler or a module misbehaves, only the affected case fails, and its record says why."""
 
 from __future__ import annotations
 

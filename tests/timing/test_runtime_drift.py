@@ -1,4 +1,4 @@
-"""Measurements with another runtime are reused until the current one is found to differ in speed.
+"""Measurements with another runtime are reused until the two runtimes are found to differ in speed.
 
 The runtimes are compared by controls, which are cases that run with both."""
 
@@ -65,7 +65,7 @@ def measured(case_of, records, resolver_of):
 def judge(records, resolver_of, case_of):
     """Return a function that records a judgement, such as `MOVED`, about the speeds of two runtimes.
 
-    The judgement is recorded for the device with one thread, on which the cases of the fixture `measured` run."""
+    The judgement is recorded for the single-threaded device. The cases of the fixture `measured` run on this device."""
 
     def make(found, one=OTHER, other=TOOLCHAIN.runtime_digest, **words):
         identity = resolver_of().chain(case_of(threads=1, **words)).device.identity

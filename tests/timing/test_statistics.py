@@ -114,9 +114,9 @@ def test_every_protocol_has_little_more_than_the_wanted_confidence(protocol):
 
 
 def series(rho: float, count: int, number: int, seed: int = 7) -> np.ndarray:
-    """Return `number` series, each of `count` block times with 1 % noise.
+    """Return random series of block times, as an array of shape (`number`, `count`).
 
-    The correlation between successive blocks of a series is `rho`."""
+    The times have the median 100 ns and 1 % noise. The correlation between successive blocks of a series is `rho`."""
     rng = np.random.default_rng(seed)
     noise = rng.normal(size=(number, count))
     for i in range(1, count):

@@ -64,8 +64,8 @@ RESULTS |= {name: values * scale for name, (values, scale) in SCALED.items()}
 def usual_places(name, expected):
     """Return the indices of 100 random elements of `expected` that are not small.
 
-    An element's magnitude is at least the median of its row. For a name in `SCALED`, all elements are divided by their
-    scales, and the median is that of all elements."""
+    An element's magnitude is at least the median magnitude of its row. For a name in `SCALED`, all elements are first
+    divided by their scales, and the median is that of all elements."""
     _, scale = SCALED.get(name, (expected, 1.0))
     # Zeros and the lowest value, which masked elements have, are left out.
     counted = np.where((expected == 0) | (expected == expected.min()), np.nan, abs(expected / scale))

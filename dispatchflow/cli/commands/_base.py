@@ -23,8 +23,8 @@ LIMITS = ("compile_limit", "run_limit", "memory_limit")
 class QueryCommand(Command):  # type: ignore[misc]
     """A command other than `run`.
 
-    Some files of commands import modules inside functions, so that other commands start fast: each command loads the
-    files of all commands."""
+    Each command loads the files of all commands. To make this fast, some of these files import modules only inside
+    functions."""
 
     groups: tuple[str, ...] = ("cases", "run")
     """The names of the variables that the command accepts.

@@ -117,7 +117,7 @@ class RunCommand(DoitRun):  # type: ignore[misc]
 
 
 class Reporter(ConsoleReporter):  # type: ignore[misc]
-    """Reports the user's own tasks, and stages of cases in which dispatchflow raised an exception.
+    """Reports the user's own tasks, and each stage in which dispatchflow raised an exception.
 
     `Progress` reports the other stages of cases."""
 

@@ -63,7 +63,7 @@ def _written(out: Path, results: Sequence[CallResult]) -> list[Path]:
 
     Raises:
         SpecError: a file cannot be written, or `out` is one file and there are several results.
-        ToolError: a result is a single number whose type is missing in numpy, such as bf16.
+        ToolError: a result is a single number (not a tensor) of a type that cannot be read, such as bf16.
     """
     import numpy as np
 

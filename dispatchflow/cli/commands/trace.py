@@ -72,9 +72,9 @@ class TraceCommand(QueryCommand):
 
 
 def _refuse_zones(workspace: Workspace, tracy: bool, out: str) -> None:
-    """Raise SpecError if a request for a timeline has an argument that only traces by Tracy take.
+    """Raise SpecError if a request for a timeline also has arguments for Tracy.
 
-    `tracy` is true if a program to trace or a file with a trace is given. `out` is the file for the timeline."""
+    `tracy` is true if the user gave a program or a trace file. `out` is the file for the timeline."""
     zones = [f"{name}=" for name in ("top", "format") if name in workspace.values]
     if tracy or zones:
         facts = {"form": f"doit trace CASE out={out}", "given": zones[0] if zones else "a program, or a trace of Tracy"}
