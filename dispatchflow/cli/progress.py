@@ -73,8 +73,8 @@ class Progress:
             self._live.update(self._tasks["profile"], total=count * blocks)
         elif count:
             self._print(
-                f"measuring {units.count(count, 'case')} in rounds; each round measures one block of every case; "
-                "nothing else runs meanwhile"
+                f"measuring {units.count(count, 'case')} in rounds, one block of each case in a round; "
+                "other runs of dispatchflow wait meanwhile"
             )
             self._spoke_at = time.monotonic()
 
@@ -107,7 +107,7 @@ class Progress:
             elif undecided and time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()
                 left = units.count(undecided, trial.what)
-                self._print(f"{trial.label}: block {number} of at most {most}; {left} left")
+                self._print(f"{trial.label}: {number} of at most {most} blocks measured; {left} left")
 
     def _advance(self, stage: str) -> None:
         self._done[stage] += 1

@@ -25,7 +25,7 @@ class ExplainCommand(QueryCommand):
     name = "explain"
     page = "docs/caching.md"
     doc_purpose = (
-        "show why a case would run or not: what its keys are hashed from, what changed, and its files and commands; "
+        "show why a case would run or not: the inputs of each stage, what changed in them, and its files and commands; "
         "usage: doit explain profile:CASE"
     )
 

@@ -35,9 +35,9 @@ class TraceCommand(QueryCommand):
     name = "trace"
     page = "docs/sites-alone.md"
     doc_purpose = (
-        "measure the zones (named parts) of a case or a program with Tracy, or show a trace file; "
-        "usage: doit trace CASE, doit trace -- python x.py, or doit trace net.tracy; "
-        "out=net.tracy keeps the trace; for a case, out=net.json writes a timeline of one call instead"
+        "measure the named parts (zones) of a program with Tracy; usage: doit trace CASE, doit trace -- COMMAND, "
+        "or doit trace FILE.tracy. out=FILE.tracy keeps the trace. With out=FILE.json, the times of one call of a case "
+        "are written as a timeline, without Tracy"
     )
     groups = ("cases", "run", "top", "format", "out")
 
