@@ -112,7 +112,7 @@ def _write_rules(build: TextIO, rules: Mapping[str, str]) -> None:
 def _hashes(folder: Path, rules: Mapping[str, str]) -> dict[str, str]:
     """Return a dict from a rule to the hash that ninja computes for the rule's command line.
 
-    The hashes are read from the log of a build in `folder`, where each tool is a link to the program `true`."""
+    To get the hashes, ninja runs each rule once in `folder`. The tools are links to the program `true`."""
     (folder / "bin").mkdir(parents=True)
     for command in rules.values():
         (folder / "bin" / command.split()[0]).unlink(missing_ok=True)

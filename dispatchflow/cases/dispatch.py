@@ -35,7 +35,7 @@ class Dispatch:
     """The lowering configurations in a user's module; empty until the stage `emit` has read the module."""
 
     def module(self, syntax: Release = NEWEST) -> str:
-        """Return the generated MLIR of this dispatch of an operation, in the syntax of an IREE release.
+        """Generate the MLIR of this dispatch in the syntax of an IREE release.
 
         For the same release, equal dispatches give equal bytes. The method must not be called for a user's module,
         whose MLIR is in a file."""

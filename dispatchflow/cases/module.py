@@ -58,7 +58,7 @@ class File:
 
     @property
     def spelt(self) -> str:
-        """The file as messages name it: `path`, or `path:array` for an array of an `.npz` file."""
+        """The file's name in messages: `path`, or `path:array` for an array of an `.npz` file."""
         return self.path if self.member is None else f"{self.path}:{self.member}"
 
     @property
@@ -253,7 +253,7 @@ def with_sizes_of(printed: str, declared: str) -> str:
 
 
 def unlike(got: str, expected: str) -> str | None:
-    """Return how two types differ: `40x12, expected 12x40`; None if they are equal or a size is unknown."""
+    """Return how two tensor types differ: `40x12, expected 12x40`; None if equal or a size is unknown."""
     sizes = sizes_of(got), sizes_of(expected)
     if None in sizes or not (is_sized(got) and is_sized(expected)):
         return None

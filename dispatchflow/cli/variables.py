@@ -277,7 +277,7 @@ def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
     """Parse the values of a command's variables; for example, `{"top": "5"}` becomes `{"top": 5}`.
 
     Args:
-        groups: the groups of variables, such as `report`, and single variables that the command takes.
+        groups: the variables that the command takes. Each word names a group, such as `report`, or one variable.
 
     Raises:
         SpecError: a variable is unknown or not taken by this command, or a value is not allowed."""

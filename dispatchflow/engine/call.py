@@ -59,8 +59,8 @@ class ModuleCall:
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
         """Call `function`, and write its results to the files named in `outputs`, in the directory `scratch`.
 
-        `recipe` is the name of the set of inputs in `data` that the function gets. Returns None if the call succeeds.
-        Otherwise returns the `Result` of the failure."""
+        The function's inputs are the set `recipe` in `data`. Returns None if the call succeeds. Otherwise returns the
+        `Result` of the failure."""
         missing = {name: digest for name, digest in data.files(recipe).items() if not (self.scratch / name).exists()}
         self.store.place(self.scratch, missing)  # a second call reuses the files of the first
         command = processes.Command(

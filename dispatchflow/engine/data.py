@@ -182,8 +182,8 @@ class DataResolver:
     def declaration(self, program: Module) -> Declaration | None:
         """Return the types of the inputs and results of a module's function.
 
-        If the compiler's flags turn f64 into f32, the types have f32. Returns None if the compiler has not printed the
-        module, or if the module does not have the function."""
+        If the compiler's flags turn f64 into f32, the types have f32. Returns None if `printed` returns None,
+        or if the module does not have the function."""
         written = self._written(program)
         return written.demoted if written is not None and flags.demotes(program.meaning) else written
 

@@ -35,7 +35,7 @@ _OTHER_CODE = "this compile gave other code than the case's own, so what is show
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The case's module, and the key and code digest of the usual compile."""
+    """The case's module as `text`, and the key of the usual compile as `compile`."""
 
     text: bytes
     objects: dict[str, Digest]

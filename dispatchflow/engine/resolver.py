@@ -198,7 +198,7 @@ class Resolver:
         return None if facts.get("repeatable", True) else f"failed before, but may pass now: {reason}"
 
     def step(self, action: Action, missing: str) -> StageState:
-        """Return an action's state. The text `missing` is the state's reason if the action has no record."""
+        """Return an action's state. If the action has no record, `missing` becomes the state's `why`."""
         record = self._records.found(action.key)
         if record is None:
             return StageState(action.stage, "missing", missing, action)

@@ -112,7 +112,7 @@ class StageExecutor(ActionExecutor):
         raise self._too_damaged()
 
     def inputs(self, program: Workload) -> Record | None:
-        """Make the inputs of an operation or module. Return the record; None if the inputs' types are unknown."""
+        """Make a workload's inputs, and return their record. Return None if the inputs' types are unknown."""
         action = self.resolver.supplies.inputs_action(program)
         if action is None and isinstance(program, Module) and self.printed(program) is not None:
             # No stage of a library's case prints the module, but the types are in the printed module.

@@ -84,9 +84,9 @@ def matters(feature: str) -> bool:
 
 
 def parse(text: str) -> PrintedCpu | None:
-    """Parse the CPU that is named in a module's text, printed after the phase `executable-targets`.
+    """Parse the CPU that is named in a module's text.
 
-    Returns None if the module names no CPU."""
+    The compiler prints this text after the phase `executable-targets`. Returns None if the module names no CPU."""
     if (cpu := _CPU.search(text)) is None:
         return None
     triple = _TRIPLE.search(text, cpu.end())

@@ -51,8 +51,8 @@ class AnchorSet:
     def failed(self, trial: Trial) -> None:
         """Remove an anchor kernel from this run, because its measurement failed.
 
-        If the failure is repeatable and was not caused by a limit on time or memory, the recorded times of the anchors
-        in this project's store are deleted."""
+        A failure at a limit on time or memory has no other effect. Any other repeatable failure also deletes the times
+        of all anchors in this set from this project's store."""
         # This runtime then cannot run a module that an older compiler built. The next session compiles the anchors
         # again, and begins a history that other projects do not share.
         if trial in self.trials:

@@ -235,10 +235,10 @@ class Moment:
         return max(within, self._reach(away, within, own, (shared, PRIOR_SESSIONS + sessions - 1)))
 
     def later_anchored(self, within: float) -> float | None:
-        """Return the half-width of the 95 % interval in which log(another run's anchored median) is expected.
+        """Return the half-width of the 95 % interval for log(anchored median) in another run.
 
-        The anchored median is corrected for the machine's speed. Returns None if no correction is known, or if the
-        result would not be smaller than `later(within)`.
+        An anchored median is corrected for the machine's speed. Returns None if no correction is known. Also returns
+        None if the result is not smaller than `later(within)`, the half-width without the correction.
 
         Args:
             within: the half-width of the 95 % interval for log(median) in this run."""

@@ -235,7 +235,7 @@ class Ceilings:
 
     @staticmethod
     def calibrated(target: Target, device: Device) -> Device:
-        """Return the device on which the calibration kernels of a target run.
+        """Return the device for the calibration kernels of a target.
 
         For a CPU target, this is the device of llvm-cpu."""
         if not target.has_threads:

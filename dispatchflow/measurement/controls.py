@@ -48,8 +48,9 @@ def questions(
 ) -> list[tuple[list[CaseState], list[CaseState]]]:
     """Return (cases, controls) for each group of cases that needs a new judgement.
 
-    A judgement says whether an old and the new runtime are equally fast on a device. The cases in `reused` reuse
-    measurements of old runtimes. `judged` returns the recorded judgement about a measurement's runtime, or None."""
+    A judgement says whether an old and the new runtime are equally fast on a device. Each case in `reused` reuses
+    a measurement that was taken with an old runtime. `judged` returns the recorded judgement about a measurement's
+    runtime, or None."""
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)

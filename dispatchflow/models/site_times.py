@@ -50,7 +50,7 @@ class SiteBlock(msgspec.Struct, frozen=True):
     total_ns: int
     """The sum of all executions' times, each from the start of its first workgroup to the end of its last."""
     own_ns: int
-    """Like `total_ns`, but dispatches that run at the same time share this time equally."""
+    """Like `total_ns`, but while n dispatches run in parallel, each of them counts only 1/n of the time."""
     workers_ns: int | None
     """The time of all workgroups, summed over all workers; None if the device does not report this time."""
     workgroups: tuple[int, int, int] | None

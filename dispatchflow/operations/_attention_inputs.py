@@ -43,9 +43,9 @@ class Shape(NamedTuple):
 
 
 def _split(shape: Shape, score: float) -> tuple[float, float]:
-    """Return a query's element and a key's element whose product, times the scale, is `score`.
+    """Return a query's element q and a key's element k, where q · k · 2**-`shape.power` is `score`.
 
-    The scale is 2**-`shape.power`. Both elements and `score` are powers of two."""
+    Both elements and `score` are powers of two."""
     exponent = shape.power + int(np.log2(score))
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
 

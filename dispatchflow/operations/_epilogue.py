@@ -149,8 +149,8 @@ class Summed(Operation):
     def library_types(self) -> Signature:
         """The element types with which a library (numpy or PyTorch) computes the sum, before the epilogue.
 
-        If the epilogue reads an operand, the sum keeps the accumulator's type. The rounding then follows the
-        epilogue. Otherwise the sum is rounded to the result's type."""
+        If the epilogue reads an operand, the sum keeps the accumulator's type, and only the epilogue's result is
+        rounded. Otherwise the sum is rounded to the result's type."""
         types = self.types
         return Signature(types.operands, types.accumulator, types.accumulator) if self.parameters() else types
 

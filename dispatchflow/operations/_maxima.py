@@ -22,7 +22,7 @@ two lines is then wrong in one of the two recipes, whichever lines they are."""
 def shares(lines: Array) -> Array:
     """Return the factor by which the random numbers of each line are multiplied.
 
-    `lines` has the numbers of the lines. The factor falls from 1 to 0.55 over `LEVELS` lines, and then begins again
+    `lines` is an array of line indices. The factor falls from 1 to 0.55 over `LEVELS` lines, and then begins again
     with 1."""
     found: Array = 1 - lines % LEVELS / 64
     return found

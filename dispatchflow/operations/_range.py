@@ -38,7 +38,9 @@ def lowest(element: ElementType) -> float:
 
 
 def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
-    """Return (least, most) as `exponents` does, but limit most so that `times` · 2**most is finite."""
+    """Return the smallest and the largest exponent, as `exponents` does.
+
+    The largest exponent e is limited so that `times` · 2**e is finite."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     least = info.smallest_subnormal if subnormal else info.smallest_normal
     return max(round(log2(float(least))), -_FURTHEST), min(floor(log2(float(info.max) / times)), _FURTHEST)
@@ -77,10 +79,11 @@ def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
 
 
 def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
-    """Return a power of two for each line (see `line_numbers`) of an array with the shape `shape`.
+    """Return a power of two for each line of an array with the shape `shape`.
 
-    The result broadcasts to `shape`. `powers((4, 5), (0,), (0, 3))` returns [[8], [1], [2], [4]]: 2**0 to 2**3 in a
-    mixed order, one for each row."""
+    The axes `lines` define what a line is (see `line_numbers`). The exponents are numbers in the range `span`, in a
+    mixed order. For example, `powers((4, 5), (0,), (0, 3))` returns [[8], [1], [2], [4]], one power for each row.
+    The result broadcasts to `shape`."""
     count = span[1] - span[0] + 1
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     cycle = 2.0 ** (span[1] - np.arange(count) * (int(0.618 * count) | 1) % count)
@@ -198,7 +201,7 @@ def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bo
 
 
 def surplus(operand: Operand, operation: Operation) -> int:
-    """Return by how many bits the random integers of a bias must be shifted right.
+    """Return how far to shift the random integers of a bias to the right, in bits.
 
     The bias is added to sums before a relu. Without the shift, the bias might decide the signs of all sums. The
     result is 0 if the bias is floating-point, or if sums may wrap."""
@@ -217,8 +220,8 @@ def are_lowered(numbers: Array) -> Array:
 def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Array | float = 1.0) -> Array:
     """Return `values` with the lines 0, 3, 6, … moved near the lowest number of the type `element`.
 
-    For lines, see `line_numbers`. For i8 and `lines` (0,), [[-3, -1], [-2, -1]] becomes [[-128, -126], [-2, -1]], since
-    125 is subtracted from row 0."""
+    The axes `lines` define what a line is (see `line_numbers`). If `lines` is (0,), each row is a line. For example,
+    the i8 rows [[-3, -1], [-2, -1]] become [[-128, -126], [-2, -1]], since 125 is subtracted from row 0."""
     # A line is a slice with fixed indices on the axes `lines`. All of `values` are negative.
     # The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest
     # number, and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest

@@ -245,7 +245,9 @@ class Softmax(Operation):
         return bound
 
     def _error_of_rising(self, x: Array, y: Array) -> Array:
-        """Return the error bound of the results `y` for rows `x` that `_rising` made."""
+        """Return the error bound for each element of `y`.
+
+        `_rising` made the input rows `x`, and `y` has their results."""
         # Besides 2·ULPS·u it has u for each stair, and up to u for each other element, whose whole weight may be lost
         # in the sum. It also has 2·|x|·u for the element itself and for the lowest stair, see `error`. If the result is
         # less than twice the smallest normal number, the bound is the result, because the exponential or the quotient

@@ -31,7 +31,7 @@ def _conditions(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"the machine's speed changed (kernels that never change, the anchors, varied by ±{apart:.0%})"
     loads = [(row.get("load_1m") or 0.0, row.get("threads") or 1) for row in rows]
     if loads and (most := max(loads))[0] > most[1] + _OTHERS:
-        yield f"load average {most[0]:.1f} (over the last minute, so it includes this run's own compiles)"
+        yield f"load average {most[0]:.1f} when the measurement began (this run's own compiles add to it)"
     slowest = max((row.get("session_factor") or 1.0 for row in rows), default=1.0)
     if slowest > _SLOWER:
         yield f"the machine was slower than in its first run (the anchors took {slowest - 1:.0%} longer)"

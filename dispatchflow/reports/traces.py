@@ -1,6 +1,6 @@
 """Format the zones of a Tracy trace as rows and as a table.
 
-A zone is a piece of code whose executions Tracy times, such as a dispatch or a function of the runtime."""
+A zone is a piece of code whose time Tracy measures, such as a dispatch or a function of the runtime."""
 
 from __future__ import annotations
 

@@ -57,9 +57,9 @@ def rows_of(
 ) -> list[Row]:
     """Return one row for each case, computed from the case's current state.
 
-    `run` is the name of this run. `ceilings` has the machine's highest flops per s and bytes per s. The result of
-    `noisy_above` is a limit: a row is noisy if the uncertainty of its median is larger. The uncertainty is half the
-    width of the median's confidence interval, divided by the median."""
+    `run` is the name of this run. `ceilings` has the machine's highest flops per s and bytes per s. The uncertainty of
+    a median is half the width of its confidence interval, divided by the median. A row is noisy if this uncertainty is
+    larger than `noisy_above(case)`."""
     around = RowContext(toolchain, platform.node(), machine.cpu().model, protocol.id, run, folder=str(Path.cwd()))
     now = time.time()
     known: dict[tuple[Any, ...], Roofline] = {}

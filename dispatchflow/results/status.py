@@ -36,7 +36,8 @@ def standing(chain: CaseState, bounds: Roofline) -> str:
 def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
     """Return the text for the column `reason` of a case's row; None if there is nothing to explain.
 
-    The argument `reason` explains `status`. The text adds remarks on the verdict, the measurement and the module."""
+    The argument `reason` explains `status`. The returned text may also have remarks on the verdict, the
+    measurement and the module."""
     verified, profiled = chain["verify"], chain["profile"]
     unsure = verified.state == "absent" or (verified.state == "off" and verification_of(chain) == "different")
     if reason is None and unsure:
@@ -73,7 +74,7 @@ def verification_of(chain: CaseState) -> str:
 def verification_version_of(chain: CaseState) -> int | None:
     """Return the version of the verification that gave a case's verdict; None without a verdict.
 
-    A case's verdict always has the current version, because the version is a part of the verdict's key."""
+    The version is a part of each verdict's key. Therefore only verdicts with the current version are found."""
     return VERIFICATION if chain["verify"].record else None
 
 

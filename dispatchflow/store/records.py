@@ -85,7 +85,7 @@ class Records(Database):
         return [StoredRecord(key, stage, at, self.value(outputs), *made) for key, stage, at, outputs, *made in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Delete rows with `keys` from the tables `record` and `output`, and with `digests` from `output`."""
+        """Delete the records and output rows of the actions `keys`, and the output rows with `digests`."""
         with self._lock:
             self._db.execute("pragma synchronous = full")  # a power failure must not restore the records
             try:

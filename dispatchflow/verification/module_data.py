@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
     """Return (spelling, bytes) for each argument.
 
-    For example, `4x8xf32` is the spelling of a tensor, and `=5` is the spelling of a number.
+    The spelling of a tensor is its type, such as `4x8xf32`. The spelling of a number is `=` and its value: `=5`.
 
     Raises:
         ToolError: the spec's inputs do not fit `types`, the argument types that the function declares."""
@@ -249,7 +249,7 @@ def content(file: File) -> bytes:
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
-    """Return (object files of a module, the module's text with names instead of paths).
+    """Return (a module's object files, the module's text in which names replace these files' paths).
 
     The files are a dict from name to content. A name is the content's digest with the path's suffix, or with `.object`
     if the path has no suffix. `printed` is the module's text with the paths, as the compiler prints it.

@@ -1,4 +1,4 @@
-"""Check which errors in a kernel the verification of an operation would detect.
+"""Check whether an operation's verification would detect errors in a kernel.
 
 If an error that changes results would not be detected, the verdict is `mistrusted`."""
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _TYPICAL = 4.0
 """The factor of the typical magnitude (`_typical`) in the tight tolerance.
 
-The tight tolerance of an element x is rtol · (|x| + min(`_TYPICAL` · typical magnitude, root mean square of all
-elements) + smallest normal number)."""
+The tight tolerance of an element x is rtol · (|x| + m + smallest normal number). Here m is the smaller of two numbers:
+`_TYPICAL` · typical magnitude, and the root mean square of all elements."""
 
 _LEAST = 16
 """The smallest number of elements of which a median is computed."""
@@ -30,9 +30,9 @@ _SQUARABLE = 1e150
 _NO_TERM = 2.0**60
 """The loose tolerance ignores elements above this multiple of the typical magnitude.
 
-An example of such an element is finfo.min in a mask. If the typical magnitude is 1, a sum near 1 has no term of 2**60,
-because the rounding error of such a term is 128 even in f64 (unit roundoff 2**-53). `_typical` ignores elements above
-this multiple of a small element (the 5 % quantile)."""
+An example of such an element is finfo.min in a mask. A sum of typical magnitude is assumed to have no such term.
+Even in f64, with the unit roundoff 2**-53, the rounding error of such a term would be 2**60 · 2**-53 = 128 times the
+typical magnitude. `_typical` ignores elements above this multiple of a small element (the 5 % quantile)."""
 
 
 def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Array, Array]:

@@ -44,7 +44,7 @@ class Verdict:
 def compare_bits(got: Array, expected: Array) -> Verdict:
     """Compare results bit by bit.
 
-    All NaNs are equal. 0 equals -0, because a sum of no terms may be 0 or -0."""
+    All NaNs are equal. 0 and -0 are equal too, because an empty sum may be either of them."""
     with np.errstate(invalid="ignore"):  # signalling NaN, difference of two infinities
         wide_got, wide = got.astype(np.float64), expected.astype(np.float64)
         agree = (got == expected) | (np.isnan(wide_got) & np.isnan(wide))

@@ -1,4 +1,4 @@
-"""Tracy files are read: files that `tests/support/tracy.py` writes, and a part of a real file."""
+"""`tracy_file.read` reads files of `tests/support/tracy.py`, and the first part of a real file."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_noisy_rows_are_explained_by_the_conditions_where_these_explain_them():
     assert told == (
         "during these measurements: the hypervisor took 1.25 s of CPU time; "
         "the machine's speed changed (kernels that never change, the anchors, varied by ±8%); "
-        "load average 4.2 (over the last minute, so it includes this run's own compiles); "
+        "load average 4.2 when the measurement began (this run's own compiles add to it); "
         "the machine was slower than in its first run (the anchors took 12% longer); "
         "the CPU's governor is powersave, which changes the frequency"
     )

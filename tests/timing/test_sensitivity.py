@@ -75,7 +75,7 @@ def test_present_run_is_learned_from_and_compared_with_the_case_s_level():
 
 
 def left(apart: list[float], y: list[float], sensitivity: list[float]) -> float:
-    """Return the standard deviation of the errors if each `y[i]`, i > 0, is predicted from earlier runs.
+    """Predict each of `y[1:]` from earlier runs. Return the standard deviation of the errors.
 
     For run i, `y[i]` is log(case's time), and `apart[i]` is log(anchors' time)."""
     remains = []

@@ -25,8 +25,8 @@ class ExplainCommand(QueryCommand):
     name = "explain"
     page = "docs/caching.md"
     doc_purpose = (
-        "show why a case would run or not: the inputs of each stage, what changed in them, and its files and commands; "
-        "usage: doit explain profile:CASE"
+        "show why a case would run or not: the inputs of each stage, what changed in them, and the case's files and "
+        "commands; usage: doit explain profile:CASE"
     )
 
     def execute(self, params: Any, args: list[str]) -> int:

@@ -36,8 +36,8 @@ class TraceCommand(QueryCommand):
     page = "docs/sites-alone.md"
     doc_purpose = (
         "measure the named parts (zones) of a program with Tracy; usage: doit trace CASE, doit trace -- COMMAND, "
-        "or doit trace FILE.tracy. out=FILE.tracy keeps the trace. With out=FILE.json, the times of one call of a case "
-        "are written as a timeline, without Tracy"
+        "or doit trace FILE.tracy. out=FILE.tracy keeps the trace; out=FILE.json writes a timeline of one "
+        "call for ui.perfetto.dev, and does not need Tracy"
     )
     groups = ("cases", "run", "top", "format", "out")
 
