@@ -128,7 +128,9 @@ def _nothing(word: str, pattern: str, plan: Plan) -> NothingMatched:
 
 
 def foreign_tasks(names: dict[str, Any], commands: Sequence[str]) -> list[Task]:
-    """Load the tasks of the user's own `task_*` functions."""
+    """Load the tasks of the user's own `task_*` functions.
+
+    `names` is a dict of the names that dodo.py defines. A task must not have a name in `commands`."""
     if not task_names(names):
         return []
     tasks: list[Task] = doit_loader.load_tasks(names, [*NAMED, *commands], allow_delayed=False)

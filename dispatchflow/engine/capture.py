@@ -222,10 +222,10 @@ class _Capturing:
             raise _Failed((ok, reason, outputs, facts))
 
     def _compiled(self, name: str, fill: int) -> Capturing:
-        """Compile `NAME.vmfb`, a copy of the module that also returns its sites' operands and results.
+        """Compile `NAME.vmfb`, which also returns the operands and results of the captured sites.
 
-        Each uninitialized tensor of the copy is filled with `fill`, 0 or 1. Returns a description of what the copy
-        captures."""
+        It is a copy of the case's module. Each uninitialized tensor of the copy is filled with `fill`, 0 or 1. Returns
+        a description of what the copy captures."""
         executor, toolchain = self.executor, self.executor.resolver.toolchain
         found = bindings.bindings_of(toolchain)
         function, numbers = self.case.operation.function, tuple(self.sites)

@@ -1,4 +1,4 @@
-"""Write each dispatch of a compiled case as a separate MLIR module."""
+"""Write each different dispatch of a compiled case as a separate MLIR module."""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ def versions() -> dict[str, str | None]:
 def versions_of(module: str) -> dict[str, str | None]:
     """Return a dict from package name to version, for the packages that an operation's files import.
 
-    `module` is the name of the operation's Python module."""
+    numpy and ml_dtypes are always in the dict; the standard library never is. The version of a package that is not
+    installed is None. `module` is the name of the operation's Python module."""
     names = set(versions())
     for name in of_operation(module):
         names |= _others(_text(name)) if name.startswith("operations/") and name.endswith(".py") else set()

@@ -50,8 +50,8 @@ def standing(
 def again(verified: StageState, why: str | None) -> StageState:
     """Return `verified`, with the state `missing` if the present runtime must repeat the verification.
 
-    `verified` is the state of a verification by another runtime. `why` is the reason to repeat the verification; None
-    if there is no reason. If the verification did not pass, `verified` is returned unchanged."""
+    `verified` is the state of a verification by another runtime. `why` is the reason to repeat it if it passed; None if
+    there is no reason. The state of a verification that failed is already `missing`, and is returned unchanged."""
     if why is None or verified.state != "made":
         return verified
     return msgspec.structs.replace(verified, state="missing", why=why, action=verified.own)

@@ -90,7 +90,8 @@ def parse(dump: str, given: str = "") -> Applied:
 def _configured(line: str) -> Iterator[tuple[str, bool]]:
     """Yield (configuration, own) for each lowering configuration on the line of an op.
 
-    `own` is true if the configuration is the op's own, and false if it is inside another attribute of the op."""
+    `own` is false if the configuration is inside a dictionary that is an attribute of the op, such as
+    `decomposition_config = {…}`. Otherwise `own` is true."""
     for match in _LOWERING.finditer(line):
         before = line[: match.start()]
         own = before.count("{") - before.count("}") == 1

@@ -193,6 +193,8 @@ class Trial:
 
 @dataclass
 class _Slow(Trial):
+    """A trial whose time budget covers the warm-up and the calls, but not the start of the processes."""
+
     def spent(self, block: Block, wall_s: float) -> float:
         return self.protocol.warmup_s + block.ns * block.iterations / 1e9
 

@@ -122,7 +122,7 @@ class ProgramTimes(msgspec.Struct, frozen=True):
 
 
 def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetition]) -> Block:
-    """Return the total time of each site in the measured calls of one process.
+    """Return the times in one profiled process, summed over its measured calls (see `measured_calls`).
 
     Raises:
         ToolError: `profile` is incomplete, or contradicts `program` or `repetitions`."""

@@ -81,7 +81,7 @@ class ExactRange(NamedTuple):
 def has_largest(operation: Operation) -> bool:
     """Return whether an operation is verified with the inputs of the recipe `largest`.
 
-    `_range.largest` makes these inputs."""
+    These inputs (see `_range.largest`) detect kernels that sum integers in too few bits."""
     accumulator, result = operation.types.accumulator, operation.types.result
     if accumulator.is_float or accumulator.bits < _SUM_BITS or operation.terms < _SUM_TERMS:
         return False

@@ -221,7 +221,8 @@ def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Arr
     """Return `values` with the lines 0, 3, 6, … moved near the lowest number of the type `element`.
 
     The axes `lines` define what a line is (see `line_numbers`). If `lines` is (0,), each row is a line. For example,
-    the i8 rows [[-3, -1], [-2, -1]] become [[-128, -126], [-2, -1]], since 125 is subtracted from row 0."""
+    the i8 rows [[-3, -1], [-2, -1]] become [[-128, -126], [-2, -1]]: the smallest of all `values`, -3, becomes the
+    lowest number, -128, and 125 is subtracted from each moved row."""
     # A line is a slice with fixed indices on the axes `lines`. All of `values` are negative.
     # The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest
     # number, and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest

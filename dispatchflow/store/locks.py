@@ -109,7 +109,7 @@ class Users:
     def join(self, waiting: Callable[[int], None]) -> None:
         """Share the lock with other runs until this process ends.
 
-        If the method must wait, it calls `waiting` first."""
+        If `doit store clean` holds the lock, this method calls `waiting(0)` and then waits."""
         # A run locks the byte whose offset is the run's PID, so that `alone` can tell the PID.
         self._take(fcntl.F_RDLCK, os.getpid(), 1, waiting)
 

@@ -64,7 +64,8 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
     Args:
         word: `current` for this Python environment, a release such as `3.12.0`, or the path of an IREE build tree or
             of a Python environment.
-        say: a function that is called with each line about a download, and with a warning about changed files.
+        say: a function that is called with each line about a download, and with a warning if files of a fetched
+            release were changed later.
         see: a function that is called with the path of each file or directory on which the result depends
             (`stamps.See`).
 

@@ -1,4 +1,6 @@
-"""The column `program_digest` identifies a computation independently of target, tuning and library."""
+"""Rows have the same `program_digest` if they compute the same, and otherwise different ones.
+
+The target, the tuning and the library do not affect it."""
 
 import pytest
 

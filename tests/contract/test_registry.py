@@ -1,6 +1,7 @@
 """The file of an operation or tuning imports dispatchflow code only from its own folder.
 
-In this folder, it imports only `api.py` and files named `_*.py`. Mistakes in a new file are reported."""
+In this folder, it imports only `api.py` and files named `_*.py`. A new file is refused with a message if its class is
+incomplete or misnamed, or if the names or values of its options are not allowed."""
 
 import ast
 import re

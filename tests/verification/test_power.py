@@ -1,4 +1,6 @@
-"""dispatchflow lists, for each operation, the kernel errors that verification would not detect."""
+"""`power.unseen` lists the kernel errors that the verification of an operation would not detect.
+
+To find them, it plants errors in the operands of the numpy reference."""
 
 from __future__ import annotations
 
