@@ -5,6 +5,7 @@ The command is `doit check_all`. See docs/verification.md."""
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -57,7 +58,12 @@ def run(folder: Path, specs: dict[str, str], words: list[str], variables: dict[s
     for name, text in specs.items():
         (folder / f"specs/{name}.toml").write_text(text)
     command = [sys.executable, "-m", "doit", *(words or ["verify"])]
-    return subprocess.run(command, cwd=folder, env=os.environ | variables).returncode
+    with subprocess.Popen(command, cwd=folder, env=os.environ | variables) as child:
+        try:
+            return child.wait()
+        except SystemExit:
+            child.terminate()
+            raise
 
 
 def main(words: list[str]) -> int:
@@ -75,4 +81,6 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # SIGTERM ends the child too (see `run`).
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(main(sys.argv[1:]))

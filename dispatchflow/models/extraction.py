@@ -148,7 +148,7 @@ def sweep(
     if isinstance(captured, str):
         inputs = tuple(map(random_input, module.arguments))
         known = None if None in inputs else tuple(filter(None, inputs))
-        hint = "" if known else ", and it takes numbers, or sizes, that are known at run time only: give inputs"
+        hint = "" if known else "; random inputs need numbers or sizes that only a capture has: give inputs"
         return Sweep(site, same, number, name, known, why=f"{captured}{hint}")
     files: dict[str, str] = {}
     words = []

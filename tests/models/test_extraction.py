@@ -80,8 +80,8 @@ def test_values_that_were_not_captured_are_named_and_not_compared() -> None:
 def test_without_a_capture_inputs_are_random_where_their_types_are_known() -> None:
     assert made("no capture").inputs == ("4x8xf32", "tensor<i64>=0..1")
     unsized = made("no capture", 1)
-    later = "and it takes numbers, or sizes, that are known at run time only"
-    assert unsized.inputs is None and unsized.why == f"no capture, {later}: give inputs"
+    later = "random inputs need numbers or sizes that only a capture has"
+    assert unsized.inputs is None and unsized.why == f"no capture; {later}: give inputs"
 
 
 def test_a_bundle_of_a_wrong_case_says_so() -> None:
