@@ -44,9 +44,7 @@ PRODUCTS = (
     *("matmul", "batch_matmul", "matvec", "vecmat", "chain", "matmul_splitk", "quantized_matmul"),
     *("conv2d", "depthwise_conv2d", "quantized_conv2d", "attention"),
 )
-"""The operations that multiply elements of operands and sum the products.
-
-Some tunings apply only to these operations."""
+"""The operations with sums of products that IREE packs (data tiling) or splits."""
 
 
 class Lowering(msgspec.Struct, frozen=True):

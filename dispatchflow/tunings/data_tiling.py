@@ -67,7 +67,7 @@ class DataTiling(Tuning):
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if operation.name not in PRODUCTS:
-            return f"{operation.name} multiplies no matrices: it has no operands to pack"
+            return f"IREE packs no operands of {operation.name}"
         return None
 
     def inexpressible(self, syntax: Release, target: Target) -> str | None:

@@ -47,7 +47,7 @@ class SplitK(Tuning):
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if operation.name not in PRODUCTS:
-            return f"{operation.name} has no sum of products to split"
+            return f"IREE splits no sums of {operation.name}"
         return None
 
     def requested(self, operation: Operation) -> str:
