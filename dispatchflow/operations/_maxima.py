@@ -20,12 +20,20 @@ two lines is then wrong in one of the two recipes, whichever lines they are."""
 
 
 def shares(lines: Array) -> Array:
-    """Return the factor by which the random numbers of each line are multiplied.
+    """Return a factor between 0.55 and 1 for each line, by which the largest element of the line is multiplied.
 
-    `lines` is an array of line indices. The factor falls from 1 to 0.55 over `LEVELS` lines, and then begins again
-    with 1."""
+    `lines` is an array of line indices. The factor falls from line to line, and begins again with 1 after `LEVELS`
+    lines."""
     found: Array = 1 - lines % LEVELS / 64
     return found
+
+
+def heights(lines: Array, element: ElementType) -> Array:
+    """Return a power of two for each line of floats, by which the random numbers of the line are multiplied.
+
+    The first three of `LEVELS` lines get the type's largest power of two, so that a clamp of maxima shows; the other
+    lines get 1."""
+    return np.where(lines % LEVELS < 3, 2.0 ** exponents(element)[1], 1.0)
 
 
 def places(lines: int, length: int, forward: bool) -> Array:
@@ -40,8 +48,8 @@ def places(lines: int, length: int, forward: bool) -> Array:
 def falling(raw: Array, element: ElementType) -> Array:
     """Return an array [lines, length] of random numbers with one largest element in each line.
 
-    `raw` has a raw number for each element. For floats, the largest element of a line is the line's factor from
-    `shares`. For integers, the type's largest number is multiplied by this factor."""
+    `raw` has a raw number for each element. The largest element of a line is the line's factor from `shares`, for
+    floats times its power of two from `heights`, and for integers times the type's largest number."""
     lines, length = raw.shape
     line = np.arange(lines)
     share = shares(line)
@@ -52,7 +60,7 @@ def falling(raw: Array, element: ElementType) -> Array:
     values = values.astype(dtype_of(element)).astype(np.float64) if element.is_float else np.floor(values)
     values = np.minimum(values, (largest - step)[:, None])
     values[line, places(lines, length, forward=False)] = largest
-    return values
+    return values * heights(line, element)[:, None] if element.is_float else values
 
 
 def pairs(recipe: str, element: ElementType, count: int) -> list[Array]:

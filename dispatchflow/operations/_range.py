@@ -159,7 +159,7 @@ def largest(operation: Operation) -> list[Array]:
     """Return the inputs of the recipe `largest`, which detects kernels that sum in too few bits.
 
     Each element of a factor, such as A or B in A·B, is at one end of its type's range, or 1 away from it. All
-    elements of other operands, such as a bias, are 0."""
+    elements of other operands are 0, or 1 if they multiply the sums (`epilogue=scale`)."""
     # Sums in too few bits are right if most terms are much smaller than the largest possible one, as in the other
     # recipes. Integers of 8 bits have two values, so that sums are odd, too: f32 represents large sums that are
     # multiples of a power of two. Sums of smaller integers are far below 2**24, and are as large as possible. A
@@ -172,7 +172,7 @@ def largest(operation: Operation) -> list[Array]:
         near = near * (line_numbers(operand.type.shape, operand.lines) % 2 == 0)
         upper = element.is_unsigned or (operation.clips and unsigned) or _has_negative_zero_point(operand, operation)
         values = end - near if upper else near - end - 1
-        made.append(values if operand.summed or operand.crossed else np.zeros_like(values))
+        made.append(values if operand.summed or operand.crossed else np.full_like(values, int(bool(operand.lines))))
     return made
 
 

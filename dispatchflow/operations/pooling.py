@@ -61,7 +61,8 @@ class Pooling(Window):
         # wrong. One element of each channel is larger than all others (see `_maxima`).
         #
         # `random`, for `max` of floats: the numbers of neighboring channels have different ranges, so that a large
-        # window of one channel has another result than the same window of the next.
+        # window of one channel has another result than the same window of the next. Those of some channels are near the
+        # largest number of the type, so that a clamp shows.
         #
         # `wide`, for `sum`: numbers that use the full significand, and zeros. The numbers are so far apart that no
         # window has two of them.
@@ -86,7 +87,8 @@ class Pooling(Window):
         numbers = line_numbers(tensor.shape, lines)
         if recipe == "random":
             raw = stream(0, 1, tensor.size).reshape(tensor.shape)
-            return [uniform(raw, tensor.element).astype(np.float64) * _maxima.shares(numbers)]
+            values = uniform(raw, tensor.element).astype(np.float64) * _maxima.shares(numbers)
+            return [values * _maxima.heights(numbers, tensor.element)]
         # `lowest` becomes the lowest number of the type. The channels near it have few different numbers: even the
         # largest of them is then lower than nearly any number with which a wrong kernel may begin a maximum.
         room = min(2 ** (tensor.element.digits - 1), 2**30)

@@ -53,6 +53,22 @@ def test_a_maximum_that_reads_only_one_end_of_a_line_is_reported(types: str, siz
         assert is_reported(operation, lambda x, columns=columns: operation.reference([x[:, columns]]))
 
 
+@pytest.mark.parametrize("types", [types for types in REDUCTION.signatures if "f" in types])
+@pytest.mark.parametrize(
+    ("sizes", "axis"), [((1, 40), "inner"), ((9, 40), "all"), ((40, 64), "inner"), ((3, 5), "outer")]
+)
+def test_a_maximum_that_is_clamped_is_reported(types: str, sizes: tuple[int, ...], axis: str) -> None:
+    operation = reduction(types, sizes, axis)
+    assert is_reported(operation, lambda x: np.minimum(operation.reference([x]), 6))
+
+
+@pytest.mark.parametrize("types", [types for types in POOLING.signatures if "f" in types])
+@pytest.mark.parametrize("sizes", [(1, 8, 8, 1, 2, 2), (2, 12, 12, 8, 3, 3)])
+def test_a_largest_pixel_that_is_clamped_is_reported(types: str, sizes: tuple[int, ...]) -> None:
+    operation = POOLING.make(sizes, types, None, kind="max")
+    assert is_reported(operation, lambda x: np.minimum(operation.reference([x]), 6))
+
+
 @pytest.mark.parametrize("types", POOLING.signatures)
 @pytest.mark.parametrize("layout", POOLING.layouts)
 @pytest.mark.parametrize("sizes", [(1, 28, 28, 6, 28, 28), (1, 56, 56, 64, 56, 56), (2, 12, 12, 3, 12, 12)])

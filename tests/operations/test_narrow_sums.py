@@ -77,6 +77,21 @@ def test_tiles_that_saturate_in_i16_are_reported(types: str, epilogue: str, tile
     assert reported(operation, operation.recipes, saturated)
 
 
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [("conv2d", (1, 8, 8, 128, 8, 3, 3)), ("batch_matmul", (2, 8, 8, 1280)), ("matmul", (8, 8, 1152))],
+)
+def test_i8_sums_in_f32_before_a_scale_are_reported(name: str, sizes: tuple[int, ...]) -> None:
+    operation = OPERATIONS[name].make(sizes, "i8", None, epilogue="scale")
+    plain = OPERATIONS[name].make(sizes, "i8", None)
+
+    def rounded(a: Any, b: Any, scale: Any) -> Any:
+        sums = plain.reference([a, b]).astype(np.float32).astype(np.int64)
+        return sums * scale.reshape([-1 if i == operation.channel_axis else 1 for i in range(sums.ndim)])
+
+    assert reported(operation, operation.recipes, rounded)
+
+
 def test_results_before_a_relu_are_positive_and_other_operands_are_0() -> None:
     for types in ("i8", "ui8_i8"):
         operation = OPERATIONS["matmul"].make((4, 4, 64), types, epilogue="bias+relu")
