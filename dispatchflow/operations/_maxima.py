@@ -20,7 +20,7 @@ two lines is then wrong in one of the two recipes, whichever lines they are."""
 
 
 def shares(lines: Array) -> Array:
-    """Return a factor between 0.55 and 1 for each line, by which the largest element of the line is multiplied.
+    """Return a factor between 0.55 and 1 for each line, by which its largest element is multiplied.
 
     `lines` is an array of line indices. The factor falls from line to line, and begins again with 1 after `LEVELS`
     lines."""
@@ -29,7 +29,7 @@ def shares(lines: Array) -> Array:
 
 
 def heights(lines: Array, element: ElementType) -> Array:
-    """Return a power of two for each line of floats, by which the random numbers of the line are multiplied.
+    """Return a power of two for each line of floats, by which the numbers of the line are multiplied.
 
     The first three of `LEVELS` lines get the type's largest power of two, so that a clamp of maxima shows; the other
     lines get 1."""
