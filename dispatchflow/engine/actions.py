@@ -153,10 +153,11 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return (digest, file name) of the MLIR text whose locations name the operations of a user's module.
+    """Return (digest, file name) of the MLIR text that names the operations of a user's module.
 
-    If the user's file is MLIR, this file is the text. If the user's file is a model, the text is the output `labelled`
-    of the stage `emit`, but the file name is the model's. Returns None if `program` is not a user's module."""
+    The locations in the text are the names. If the user's file is MLIR, this file is the text. If the user's file is a
+    model, the text is the output `labelled` of the stage `emit`, but the file name is the model's. Returns None if
+    `program` is not a user's module."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name

@@ -134,9 +134,9 @@ class Thinning(NamedTuple):
     parts: int = 1
     """The number of sets of inputs that have zeros along `axes`, at different positions in each set.
 
-    The number is large enough for each element of an operand without zeros to contribute to a result in at least one of
-    these sets. `part` is the index, from 0, of the set that this object describes. The last sets are left out if the
-    operation would have more than `_SETS` sets."""
+    In at least one of these sets, each element of the other operands is multiplied by a nonzero element. `part` is the
+    index, from 0, of the set that this object describes. The last sets are left out if the operation would have more
+    than `_SETS` sets."""
     balanced: bool = False
     """True if the terms of a sum are 1 and -1 and add up to 3 or 4, so that the result shows a lost term.
 
@@ -145,11 +145,9 @@ class Thinning(NamedTuple):
     clipped: bool = False
     """True if a bias reverses the signs of most sums before a relu or gelu, to show a missing relu.
 
-    In the other sets of exact inputs, most sums of floats are positive, and a relu does not change them. The recipe
-    `random` may have no negative sum in a column with few results. In a clipped set, a floating-point bias makes most
-    sums negative. An integer bias is near the upper end of its type's range: positive sums wrap to negative ones, and
-    negative sums become positive.
-    """
+    In the other sets of exact inputs, most sums of floats are positive, and a relu does not change them. In a clipped
+    set, a floating-point bias makes most sums negative. An integer bias is near the upper end of its type's range.
+    With this bias, positive sums wrap to negative ones, and negative sums become positive."""
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:

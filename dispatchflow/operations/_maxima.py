@@ -20,7 +20,7 @@ two lines is then wrong in one of the two recipes, whichever lines they are."""
 
 
 def shares(lines: Array) -> Array:
-    """Return a factor between 0.55 and 1 for each line, by which its largest element is multiplied.
+    """Return a factor between 0.55 and 1 for each line, by which its numbers are multiplied.
 
     `lines` is an array of line indices. The factor falls from line to line, and begins again with 1 after `LEVELS`
     lines."""
@@ -31,8 +31,8 @@ def shares(lines: Array) -> Array:
 def heights(lines: Array, element: ElementType) -> Array:
     """Return a power of two for each line of floats, by which the numbers of the line are multiplied.
 
-    The first three of `LEVELS` lines get the type's largest power of two, so that a clamp of maxima shows; the other
-    lines get 1."""
+    The first three of `LEVELS` lines get the largest power of two that `exponents` admits, so that a clamp of maxima
+    shows; the other lines get 1."""
     return np.where(lines % LEVELS < 3, 2.0 ** exponents(element)[1], 1.0)
 
 
@@ -48,8 +48,8 @@ def places(lines: int, length: int, forward: bool) -> Array:
 def falling(raw: Array, element: ElementType) -> Array:
     """Return an array [lines, length] of random numbers with one largest element in each line.
 
-    `raw` has a raw number for each element. The largest element of a line is the line's factor from `shares`, for
-    floats times its power of two from `heights`, and for integers times the type's largest number."""
+    `raw` has a raw number for each element. The largest element of a line is `shares` · `heights` for floats. For
+    integers it is `shares` times the type's largest number, rounded down."""
     lines, length = raw.shape
     line = np.arange(lines)
     share = shares(line)

@@ -61,8 +61,8 @@ class Pooling(Window):
         # wrong. One element of each channel is larger than all others (see `_maxima`).
         #
         # `random`, for `max` of floats: the numbers of neighboring channels have different ranges, so that a large
-        # window of one channel has another result than the same window of the next. Those of some channels are near the
-        # largest number of the type, so that a clamp shows.
+        # window of one channel has another result than the same window of the next. Those of some channels are
+        # multiplied by a large power of two, so that a clamp shows.
         #
         # `wide`, for `sum`: numbers that use the full significand, and zeros. The numbers are so far apart that no
         # window has two of them.

@@ -72,8 +72,8 @@ def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
     The field `features` of the result has only features that the machine offers.
 
     Raises:
-        ToolchainError: the compiler does not report this machine's CPU, or this machine hides features of the
-            reported CPU. The second is no error if a CPU in `cpu_features.LEVELS` can be used instead."""
+        ToolchainError: the compiler does not report this machine's CPU; or this machine hides features of the
+            reported CPU, and no CPU in `cpu_features.LEVELS` has only features that this machine offers."""
     processor = machine.cpu()
     asked = {"model": processor.model, "flags": processor.flags, "toolchain": toolchain.digest}
     name = f"host_cpu:{key_of('host_cpu', asked)}"
