@@ -61,9 +61,8 @@ def run(folder: Path, specs: dict[str, str], words: list[str], variables: dict[s
     with subprocess.Popen(command, cwd=folder, env=os.environ | variables) as child:
         try:
             return child.wait()
-        except SystemExit:
-            child.terminate()
-            raise
+        finally:
+            child.terminate()  # without effect if the child has ended
 
 
 def main(words: list[str]) -> int:

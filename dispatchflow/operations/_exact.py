@@ -87,7 +87,7 @@ def has_largest(operation: Operation) -> bool:
         return False
     if result.bits < _RESULT_BITS:  # a cast keeps the last digits of sums, which are 0
         return False
-    factors = [operand.type.element for operand in operation.operands() if _factor(operand)]
+    factors = [operand.type.element for operand in operation.operands() if is_factor(operand)]
     return bool(factors) and all(not element.is_float and element.bits <= _LARGEST_BITS for element in factors)
 
 
@@ -157,7 +157,7 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
     sets, types = _unclipped(operation), operation.types
     # The random products of unsigned and signed integers have one sign in most columns.
     mixed = any(element.is_unsigned for element in types.operands)
-    factors = [operand for operand in operation.operands() if _factor(operand)]
+    factors = [operand for operand in operation.operands() if is_factor(operand)]
     if not sets or not operation.clips or (_uses(operation, factors) >= _ROWS and not mixed):
         return sets
     return (*(sets if types.accumulator.is_float else sets[:1]), sets[0]._replace(clipped=True))
@@ -178,7 +178,7 @@ def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
         # Clipping or rounding may hide an element in one set, if few results use it or if sums are large. Then there
         # are two sets.
         rounds = operation.types.result.digits < operation.types.accumulator.digits
-        few = _uses(operation, [operand for operand in operands if _factor(operand)]) < FEW
+        few = _uses(operation, [operand for operand in operands if is_factor(operand)]) < FEW
         first = Thinning(((),) * len(operands))
         if not (few and (operation.clips or rounds)) and _fits(operation, sqrt(terms)):
             return (first,)
@@ -188,7 +188,7 @@ def _unclipped(operation: Operation) -> tuple[Thinning, ...]:
     for name in ("summed", "crossed"):
         axes = tuple(getattr(operand, name) for operand in operands)
         share = _share(operands, axes, safe, terms)
-        whole = [one for one, thin in zip(operands, axes, strict=True) if _factor(one) and not thin]
+        whole = [one for one, thin in zip(operands, axes, strict=True) if is_factor(one) and not thin]
         uses = _uses(operation, whole) // (FEW if operation.clips else 1)
         parts = -(-windows // max(uses, 1)) if any(axes) and share else 0
         sets += [Thinning(axes, share, part, parts) for part in range(parts)]
@@ -204,7 +204,8 @@ def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
     return min((products // operand.type.size for operand in operands if operand.type.size), default=1)
 
 
-def _factor(operand: Operand) -> bool:
+def is_factor(operand: Operand) -> bool:
+    """Return whether the operand's elements are terms of sums, or factors of terms."""
     return bool(operand.summed or operand.crossed)
 
 

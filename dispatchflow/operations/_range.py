@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from dispatchflow.operations._exact import exact_range
+from dispatchflow.operations._exact import exact_range, is_factor
 from dispatchflow.operations._random import below, dtype_of, stream
 
 if TYPE_CHECKING:
@@ -172,7 +172,8 @@ def largest(operation: Operation) -> list[Array]:
         near = near * (line_numbers(operand.type.shape, operand.lines) % 2 == 0)
         upper = element.is_unsigned or (operation.clips and unsigned) or _has_negative_zero_point(operand, operation)
         values = end - near if upper else near - end - 1
-        made.append(values if operand.summed or operand.crossed else np.full_like(values, int(bool(operand.lines))))
+        other = 1 if operand.lines else 0  # only an operand that multiplies has lines
+        made.append(values if is_factor(operand) else np.full_like(values, other))
     return made
 
 

@@ -83,11 +83,10 @@ def test_tiles_that_saturate_in_i16_are_reported(types: str, epilogue: str, tile
 )
 def test_i8_sums_in_f32_before_a_scale_are_reported(name: str, sizes: tuple[int, ...]) -> None:
     operation = OPERATIONS[name].make(sizes, "i8", None, epilogue="scale")
-    plain = OPERATIONS[name].make(sizes, "i8", None)
 
     def rounded(a: Any, b: Any, scale: Any) -> Any:
-        sums = plain.reference([a, b]).astype(np.float32).astype(np.int64)
-        return sums * scale.reshape([-1 if i == operation.channel_axis else 1 for i in range(sums.ndim)])
+        sums = operation._plain.reference([a, b]).astype(np.float32).astype(np.int64)
+        return sums * operation._spread(scale)
 
     assert reported(operation, operation.recipes, rounded)
 
