@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 import dispatchflow
+from dispatchflow.cases import rotating_inputs
 from dispatchflow.engine import actions
 from dispatchflow.keys import digest_of
+from dispatchflow.libraries.providers import HARNESS
 from dispatchflow.timing.protocols import PROTOCOLS
 
 PACKAGE = Path(dispatchflow.__file__).parent
@@ -22,6 +24,9 @@ SOURCES = {
         "iree/command_lines.py": ("run_argv", *LINES),
     },
     "PROTOCOLS": {"iree/command_lines.py": ("block_argv", *LINES), "iree/benchmark_output.py": None},
+    "CONFIGURATION_CHECK": {"iree/configurations.py": None},
+    "HARNESS": {"libraries/_harness.py": None},
+    "rotating_inputs.VERSION": {"cases/rotating_inputs.py": None, "iree/rotation.py": None},
 }
 """A dict from the name of a version number to the source code that the number stands for.
 
@@ -29,6 +34,9 @@ The code is a dict from a file to the names of definitions in it; None stands fo
 MESSAGES = {
     "VERIFICATION": "raise VERIFICATION if a verdict can change, else `pytest --golden=update`",
     "PROTOCOLS": "raise the protocols' versions if a time can change, else `pytest --golden=update`",
+    "CONFIGURATION_CHECK": "raise it if the check can give another answer, else `pytest --golden=update`",
+    "HARNESS": "raise it if a library's call or its time can change, else `pytest --golden=update`",
+    "rotating_inputs.VERSION": "raise it if a call with cold inputs can change, else `pytest --golden=update`",
 }
 
 
@@ -66,7 +74,13 @@ def digest(sources, read):
 
 
 def versions(read):
-    numbers = {"VERIFICATION": actions.VERIFICATION, "PROTOCOLS": sorted(found.id for found in PROTOCOLS.values())}
+    numbers = {
+        "VERIFICATION": actions.VERIFICATION,
+        "PROTOCOLS": sorted(found.id for found in PROTOCOLS.values()),
+        "CONFIGURATION_CHECK": actions.CONFIGURATION_CHECK,
+        "HARNESS": HARNESS,
+        "rotating_inputs.VERSION": rotating_inputs.VERSION,
+    }
     return {name: {"number": numbers[name], "source": digest(files, read)} for name, files in SOURCES.items()}
 
 
@@ -108,6 +122,9 @@ def test_source_does_not_change_without_its_number(golden, request):
         ),
         ("iree/command_lines.py", "--benchmark_min_warmup_time", "--benchmark_min_warm", {"PROTOCOLS"}),
         ("iree/command_lines.py", "--strip-debuginfo", "--strip", set()),
+        ("iree/configurations.py", "is not None", "is None", {"CONFIGURATION_CHECK"}),
+        ("libraries/_harness.py", "perf_counter", "time", {"HARNESS"}),
+        ("iree/rotation.py", "-2 *", "-3 *", {"rotating_inputs.VERSION"}),
         ("verification/verdict.py", '"""', '"""More words. ', set()),
         ("verification/verdict.py", "\nclass", "\n# A comment.\nclass", set()),
     ],
