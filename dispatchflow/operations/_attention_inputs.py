@@ -178,26 +178,34 @@ def balanced(shape: Shape, turned: bool) -> list[Array]:
 
 
 def highest(shape: Shape, element: ElementType) -> list[Array]:
-    """Return inputs in which, for each query, one key's score is higher than all other scores by 256."""
-    # If a maximum leaves out this key, its exponential overflows. It is the last key for the last query, and other keys
-    # for other queries and in other elements of the batch. Some of the other keys have very low scores: the product of
-    # query and key is negative, and a mask has the type's lowest number.
+    """Return inputs in which one or two keys of each query have scores 256 higher than all other keys."""
+    # If a maximum leaves out such a key, its exponential overflows. It is the last key for the last query, and other
+    # keys for other queries and in other elements of the batch. Some of the other keys have very low scores: the
+    # product of query and key is negative, and a mask has the type's lowest number.
+    #
+    # Every second query gives equal weight to two neighboring keys. The values of one of them are four times smaller,
+    # so that the mean of two values has more digits than the type of the results. A result that is truncated, not
+    # rounded, is then wrong.
     b, m, n, k1, k2, *_ = shape
     others, step = max(k1 - 2, 1), max(int(k2 * 0.618), 1)
     place = np.where(np.arange(m) == m - 1, 0, 1 + np.arange(m) % others) % k1
     of_query, of_key = _split(shape, 256.0)
     q, k = np.zeros((b, m, k1)), np.zeros((b, k2, k1))
+    v = full(stream(2, 3, b * k2 * n), element.digits).reshape(b, k2, n)
     q[:, np.arange(m), place] = of_query
+    at = np.arange(others + 1)
+    visible = np.where(at > 0, shape.last.min(), shape.last[-1 if k1 > 1 else 0])
     for batch in range(b):
-        keys = (k2 - 1 - (np.arange(others + 1) + batch) * step) % k2
-        visible = np.where(np.arange(others + 1) > 0, shape.last.min(), shape.last[-1 if k1 > 1 else 0])
-        keys = np.minimum(keys, visible)
-        k[batch, keys, np.arange(others + 1) % k1] = of_key
+        keys = np.minimum((k2 - 1 - (at + batch) * step) % k2, visible)
+        k[batch, keys, at % k1] = of_key
+        two = at[(at + batch) % 2 > 0]
+        second = np.maximum(keys[two] - 1, 0)
+        k[batch, second, two % k1] = of_key
+        v[batch, np.unique(second)] /= 4
     low = ~k.any(axis=2) & (np.arange(k2) % 3 == 1)
     if k1 > 2:
         of_query, of_key = _split(shape, 2.0 ** (24 if element.bits > 16 else 11))
         q[:, :, -1], k[:, :, -1] = of_query, -of_key * low
-    v = full(stream(2, 3, b * k2 * n), element.digits).reshape(b, k2, n)
     if not shape.masked:
         return [q, k, v]
     return [q, k, v, np.repeat(lowest(element) * low[:, None], m, axis=1)]

@@ -201,13 +201,14 @@ class Attention(Operation):
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
         """Return a bound on the error of each result, for inputs that a recipe makes for verification."""
         # u, w and growth are the same as in `error`. The relative error of an exponential is
-        # ρ = 4·ULPS·u + 2·u · a · Σ|terms| of its score. For `counted`, a is the number of additions within a score,
-        # because equal scores may be added in different orders. For other recipes, a is growth + 2. The result is y,
-        # and ε = (4·ULPS·u + 2·w) · Σ weight · |v|. The bounds:
+        # ρ = 4·ULPS·u + 2·u · a · Σ|terms| of its score. For `counted` and `highest`, a is the number of additions
+        # within a score, because equal scores may be added in different orders. For other recipes, a is growth + 2. The
+        # result is y, and ε = (4·ULPS·u + 2·w) · Σ weight · |v|. The bounds:
         # - `counted`, `counted2`: Σ weight · |v| · (ρ + mean of ρ) + 2·w · |y|. The last term is for the rounding to
         #   the operands' type, which changes all queries or weights equally. It is larger if a weight is subnormal in
         #   this type.
-        # - `balanced`, `highest`: Σ weight · |v| · (ρ + mean of ρ) + ε.
+        # - `balanced`: Σ weight · |v| · (ρ + mean of ρ) + ε.
+        # - `highest`: the bound of `balanced` without w, because the operands' type represents each weight exactly.
         # - `rising`: the bound of `balanced` + 2·w · (deviation of q · k + deviation of the mask) · deviation of v.
         #   These are standard deviations with the weights of a query. A constant that is rounded to the operands'
         #   type, such as log2(e), changes all scores by the same fraction, and the result by the covariance of the
@@ -228,12 +229,15 @@ class Attention(Operation):
         weights, _ = self._weights(operands)
         y, sizes = weights @ operands[2], weights @ abs(operands[2])
         additions, is_counted = (operands[0] != 0).sum(axis=2, keepdims=True) - 1, recipe.startswith("counted")
-        added = additions if is_counted else growth(self.sizes[3]) + 2
+        added = additions if is_counted or recipe == "highest" else growth(self.sizes[3]) + 2
         off = 2 * unit * added * terms + 4 * ULPS * unit
         bound: Array = (weights * (off + (weights * off).sum(axis=2, keepdims=True))) @ abs(operands[2])
         if is_counted:
             subnormal = 2.0 ** (exponents(self.signature.operands[0])[0]) * own  # a rounding of a subnormal weight
             bound += (own + np.maximum(own, subnormal / weights.max(axis=2, keepdims=True))) * abs(y)
+            return bound
+        if recipe == "highest":
+            bound += 4 * ULPS * unit * sizes
             return bound
         rounded = (4 * ULPS * unit + 2 * own) * sizes
         if recipe == "rising":

@@ -122,3 +122,25 @@ def test_a_maximum_that_begins_too_high_and_products_that_overflow_in_f16_are_re
         for first in (0.0, -100.0, -200.0, -1000.0, -1e4, -6e4):
             assert not judge.verdict(attention(operation, judge.operands, first=first)).passed, first
         assert not judge.verdict(attention(operation, judge.operands, most=65504)).passed
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [
+        ((2, 24, 48, 64, 300), {}),
+        ((1, 2, 8, 64, 100), {"mask": "yes"}),
+        ((1, 16, 8, 128, 4096), {"causal": "yes"}),
+        ((8, 1, 16, 64, 1024), {}),
+        ((1, 2, 16, 1, 5), {}),
+    ],
+    ids=str,
+)
+def test_results_that_are_truncated_to_f16_are_reported(sizes: Any, options: Any) -> None:
+    operation = ATTENTION.make(sizes, "f16", **options)
+    passed = []
+    for judge in judges(operation):
+        right = operation.reference(judge.operands)
+        fraction, exponent = np.frexp(right)
+        assert judge.verdict(right).passed
+        passed.append(judge.verdict(np.ldexp(np.trunc(fraction * 2.0**11), exponent - 11)).passed)
+    assert not all(passed)
