@@ -19,7 +19,7 @@ from dispatchflow.stages import MEASURED, NAMED, SITES
 
 STAGE_DOCS = {
     "emit": "write each case's MLIR module",
-    "compile": "compile each module; read back what the compiler applied",
+    "compile": "compile each module; record the kernel and the tile sizes that the compiler chose",
     "verify": "run each module on several sets of inputs; compare the results with numpy's "
     "(for your own module: with the reference that its spec names)",
     "profile": "measure each module whose results are not wrong; print a table, append rows to Parquet",

@@ -28,7 +28,7 @@ def _conditions(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"the hypervisor took {ticks / _TICKS_PER_S:.2f} s of CPU time"
     apart = max((row.get("session_factor_uncertainty") or 0.0 for row in rows), default=0.0)
     if apart > _APART:
-        yield f"the machine's speed changed (kernels that never change, the anchors, varied by ±{apart:.0%})"
+        yield f"the machine's speed changed (the times of fixed kernels, the anchors, varied by ±{apart:.0%})"
     loads = [(row.get("load_1m") or 0.0, row.get("threads") or 1) for row in rows]
     if loads and (most := max(loads))[0] > most[1] + _OTHERS:
         yield f"load average {most[0]:.1f} when the measurement began (this run's own compiles add to it)"

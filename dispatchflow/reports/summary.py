@@ -204,7 +204,7 @@ def summary(
     if failed:
         where = f"of the failed case are in build/{failed[0]['case']}/"
         where = where if len(failed) == 1 else "of a failed case are in build/CASE/"
-        lines.append(f"logs and inputs {where}; retry=yes tries recorded failures again")
+        lines.append(f"logs and inputs {where}; retry=yes runs failed cases again although nothing has changed")
     known = standing.get("known failure", [])
     lines += _by_reason("known failure", {row["case"]: row["known_failure"] for row in known})
     lines += _by_reason("no longer fails", fixed, "`doit known` with the same words shows all")

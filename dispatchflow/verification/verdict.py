@@ -75,4 +75,7 @@ def compare_bounded(got: Array, reference: Array, tolerance: Array) -> Verdict:
 
 def _worst(error: Array, got: Array, expected: Array) -> Worst:
     index = tuple(int(i) for i in np.unravel_index(int(error.argmax()), error.shape))
-    return Worst(index, str(got[index]), str(expected[index]))
+    wanted = expected[index]
+    if got.dtype.itemsize < 8 and expected.dtype == np.float64:  # nine digits tell all numbers of 32 bits apart
+        wanted = np.float64(f"{wanted:.9g}")
+    return Worst(index, str(got[index]), str(wanted))

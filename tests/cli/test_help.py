@@ -32,13 +32,13 @@ def test_help_on_sites_names_its_form_its_variables_with_their_meanings_and_its_
     assert (form, page) == ("  doit 'sites:CASE'", "  see docs/models.md")
     assert sorted(named_in(lines)) == sorted(sites.VARIABLES)
     assert f"  depth=   {variables.VARIABLES['depth'].meaning}" in lines
-    assert rest == "  `doit variables` lists the other variables for cases and for runs"
+    assert rest == "  `doit variables` lists more variables (NAME=VALUE) for cases and for runs"
 
 
 def test_help_on_a_command_has_only_what_it_takes(told):
     assert named_in(told("extract")) == ["sites", "limit", "execution", "out", "replay"]
     assert told("plan")[-2:] == [
-        "  `doit variables` lists the variables for cases and for runs",
+        "  `doit variables` lists the variables (NAME=VALUE) for cases and for runs",
         "  see docs/caching.md",
     ]
     assert told("variables")[1:] == ["  see docs/specs.md"]

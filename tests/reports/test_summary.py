@@ -18,7 +18,7 @@ def test_summary_counts_what_was_made_and_gives_each_reason_once():
     assert lines.splitlines() == [
         "note: hm",
         "failed in an earlier run: no (3 cases, such as f0)",
-        "logs and inputs of a failed case are in build/CASE/; retry=yes tries recorded failures again",
+        "logs and inputs of a failed case are in build/CASE/; retry=yes runs failed cases again although nothing has changed",
         "suspect: s: above the ceiling",
         "remeasure=yes measures suspect cases and their ceilings again",
         "noisy: n; remeasure=noisy measures it again; protocol=thorough measures all selected cases, each for a longer time",
@@ -49,7 +49,7 @@ def test_noisy_rows_are_explained_by_the_conditions_where_these_explain_them():
     told = noise.conditions([row("n", **disturbed), row("m", steal_ticks=3)])
     assert told == (
         "during these measurements: the hypervisor took 1.25 s of CPU time; "
-        "the machine's speed changed (kernels that never change, the anchors, varied by ±8%); "
+        "the machine's speed changed (the times of fixed kernels, the anchors, varied by ±8%); "
         "load average 4.2 when the measurement began (this run's own compiles add to it); "
         "the machine was slower than in its first run (the anchors took 12% longer); "
         "the CPU's governor is powersave, which changes the frequency"

@@ -54,5 +54,5 @@ def _print_variables(groups: tuple[str, ...], page: str) -> None:
     if own:
         print_aligned({f"  {name}=": variable.meaning for name, variable in own.items()})
     if shared := [meaning for name, meaning in _SHARED.items() if name in groups]:
-        print(f"  `doit variables` lists the {'other ' if own else ''}variables {' and '.join(shared)}")
+        print(f"  `doit variables` lists {'more' if own else 'the'} variables (NAME=VALUE) {' and '.join(shared)}")
     print(f"  see {page}")

@@ -27,7 +27,7 @@ class KnownCommand(QueryCommand):
     name = "known"
     page = "docs/known-failures.md"
     doc_purpose = (
-        "list the known failures, the number of cases that each covers, and the results of these cases; "
+        "list the known failures, how many cases each covers, and whether these cases still fail; "
         "write=FILE writes entries for new failures"
     )
     groups = ("cases", "run", "known")

@@ -23,7 +23,7 @@ RUN = "run"
 class ListCommand(QueryCommand):
     name = "list"
     page = "docs/specs.md"
-    doc_purpose = "show stages and commands, or cases; usage: doit list [PATTERN | --all STAGE]"
+    doc_purpose = "show stages and commands, or cases; usage: doit list [PATTERN | --all STAGE | skipped]"
     cmd_options = (
         {"name": "all", "short": "", "long": "all", "type": bool, "default": False, "help": "every case"},
         {

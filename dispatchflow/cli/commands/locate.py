@@ -23,7 +23,9 @@ _OWN = ("reference", "sites", "limit", "out")
 class LocateCommand(QueryCommand):
     name = "locate"
     page = "docs/sites-alone.md"
-    doc_purpose = "find the sites of a case that are wrong; usage: doit locate CASE [reference=llvm-cpu] [sites=1,10]"
+    doc_purpose = (
+        "find the sites of a case whose results are wrong; usage: doit locate CASE [reference=llvm-cpu] [sites=1,10]"
+    )
     groups = ("cases", "run", "sites", "limit", "execution", "out")
 
     def execute(self, params: Any, args: list[str]) -> int:

@@ -35,9 +35,9 @@ class TraceCommand(QueryCommand):
     name = "trace"
     page = "docs/sites-alone.md"
     doc_purpose = (
-        "measure the named parts (zones) of a program with Tracy; usage: doit trace CASE, doit trace -- COMMAND, "
-        "or doit trace FILE.tracy. out=FILE.tracy keeps the trace; out=FILE.json writes a timeline of one "
-        "call for ui.perfetto.dev, and does not need Tracy"
+        "measure the zones (named parts) of a program with Tracy; usage: doit trace CASE, doit trace -- COMMAND, "
+        "or doit trace FILE.tracy (an earlier trace). out=FILE.tracy keeps the trace. Without Tracy: out=FILE.json "
+        "writes a timeline of one call for ui.perfetto.dev"
     )
     groups = ("cases", "run", "top", "format", "out")
 
