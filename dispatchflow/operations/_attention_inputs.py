@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dispatchflow.operations._random import bits, full, stream
-from dispatchflow.operations._range import lowest
+from dispatchflow.operations._range import lowest, stride
 
 if TYPE_CHECKING:
     from dispatchflow.mlir.types import ElementType
@@ -221,8 +220,7 @@ def _spread(size: int) -> Array:
     """Return the indices 0 … size - 1 in a mixed order.
 
     For any n, the first n indices are spread over the whole range."""
-    stride = next(step for step in range(max(int(size * 0.618), 1), size + 1) if gcd(step, size) == 1)
-    return np.arange(size) * stride % size
+    return np.arange(size) * stride(size) % size
 
 
 def peaked(shape: Shape, element: ElementType) -> list[Array]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from dispatchflow.operations._random import below, dtype_of, stream, uniform
-from dispatchflow.operations._range import exponents, powers
+from dispatchflow.operations._range import exponents, powers, stride
 from dispatchflow.operations.api import Array, ElementType
 
 LEVELS = 30
@@ -39,9 +39,10 @@ def heights(lines: Array, element: ElementType) -> Array:
 def places(lines: int, length: int, forward: bool) -> Array:
     """Return the place of the largest element in each of `lines` lines of `length` elements.
 
-    With `forward`, the place begins at the last element in the first line. From line to line, it moves forward by 0.618
-    of a line and wraps around. Without `forward`, it begins at the first element and moves backward."""
-    steps = np.arange(lines) * int(0.618 * length)
+    With `forward`, the place begins at the last element in the first line. From line to line, it moves forward by about
+    0.618 of a line and wraps around. Without `forward`, it begins at the first element and moves backward. Each element
+    has its turn if there are `length` lines."""
+    steps = np.arange(lines) * stride(length)
     return (length - 1 + steps if forward else -steps) % length
 
 

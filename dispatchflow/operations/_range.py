@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, floor, frexp, log2, prod
+from math import ceil, floor, frexp, gcd, log2, prod
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -159,7 +159,8 @@ def largest(operation: Operation) -> list[Array]:
     """Return the inputs of the recipe `largest`, which detects kernels that sum in too few bits.
 
     Each element of a factor, such as A or B in A·B, is at one end of its type's range, or 1 away from it. All
-    elements of other operands are 0, or 1 if they multiply the sums (`epilogue=scale`)."""
+    elements of other operands are 0, or 1 if they multiply the sums (`epilogue=scale`). But in a bias before a relu,
+    every second element is as large as it may be without a sum that wraps."""
     # Sums in too few bits are right if most terms are much smaller than the largest possible one, as in the other
     # recipes. Integers of 8 bits have two values, so that sums are odd, too: f32 represents large sums that are
     # multiples of a power of two. Sums of smaller integers are far below 2**24, and are as large as possible. A
@@ -172,8 +173,11 @@ def largest(operation: Operation) -> list[Array]:
         near = near * (line_numbers(operand.type.shape, operand.lines) % 2 == 0)
         upper = element.is_unsigned or (operation.clips and unsigned) or _has_negative_zero_point(operand, operation)
         values = end - near if upper else near - end - 1
-        other = 1 if operand.lines else 0  # only an operand that multiplies has lines
-        made.append(values if is_factor(operand) else np.full_like(values, other))
+        if not is_factor(operand):
+            values[...] = 1 if operand.lines else 0  # only an operand that multiplies has lines
+            if operation.clips and index == operation.addends + 1 and (room := _room(operation)) > 99:
+                values.reshape(-1)[::2] = room - below(stream(index, 5, values.size)[::2], 99)
+        made.append(values)
     return made
 
 
@@ -188,17 +192,28 @@ def near_ends(values: Array, operand: Operand, operation: Operation, clipped: bo
     #
     # If the epilogue clips negative sums, a sum that wraps becomes 0 and shows no other error. Integers are then moved
     # to the upper end: in a single set of exact inputs (`clipped` is None) every third one; if there are more sets, all
-    # integers of the last operand, in the set with clipped sums.
+    # integers of the last operand, in the set with clipped sums. In a single set, every third integer of the last
+    # operand is as large as it may be without a sum that wraps, so that some results are large numbers.
     element, factors = operand.type.element, operation.signature.operands[:2]
     if element is not operation.types.accumulator:
         return values
     largest, order = 2**element.digits - 1, np.arange(values.size).reshape(values.shape)
     if operation.clips:
-        chosen = order % 3 == 1 if clipped is None else clipped and operand == operation.operands()[-1]
-        return np.where(chosen, largest - abs(values), values)
+        last = operand == operation.operands()[-1]
+        chosen = order % 3 == 1 if clipped is None else clipped and last
+        found: Array = np.where(chosen, largest - abs(values), values)
+        room = _room(operation)
+        return np.where(order % 3 == 2, room - abs(values), found) if last and clipped is None and room > 0 else found
     upper = np.where(order == 0, sum(not factor.is_unsigned for factor in factors) % 2 == 0, values > 0)
     moved: Array = np.where(upper, largest - abs(values), abs(values) - 1 - largest)
     return moved
+
+
+def _room(operation: Operation) -> int:
+    """Return the largest integer to which any sum of products may be added without wrapping, or 0 or less."""
+    types = operation.signature
+    products = int(2 ** sum(each.digits for each in types.operands[:2]))
+    return int(2**types.accumulator.digits) - 1 - operation.terms * products
 
 
 def surplus(operand: Operand, operation: Operation) -> int:
@@ -210,6 +225,14 @@ def surplus(operand: Operand, operation: Operation) -> int:
     room = operand.type.element.digits
     wraps = operand.type.element.is_float or digits + more >= room
     return 0 if wraps else max(room + 3 - digits - ceil(more / 2), 0)
+
+
+def stride(size: int) -> int:
+    """Return a step of about 0.618 * `size` that has no factor in common with `size`.
+
+    The multiples of the step, modulo `size`, therefore have all values 0 … size - 1, and the first n of them are spread
+    over the whole range."""
+    return next(step for step in range(max(int(size * 0.618), 1), size + 1) if gcd(step, size) == 1)
 
 
 def are_lowered(numbers: Array) -> Array:

@@ -53,6 +53,18 @@ def test_a_maximum_that_reads_only_one_end_of_a_line_is_reported(types: str, siz
         assert is_reported(operation, lambda x, columns=columns: operation.reference([x[:, columns]]))
 
 
+@pytest.mark.parametrize("types", REDUCTION.signatures)
+@pytest.mark.parametrize("length", [8, 20, 40, 512, 640, 768, 896, 1000, 1024, 2000])
+@pytest.mark.parametrize("axis", ["inner", "outer"])
+def test_a_maximum_that_loses_vector_lanes_is_reported(types: str, length: int, axis: str) -> None:
+    operation = reduction(types, (64, length), axis)
+    for lanes in ([0, 7], [0, 3, 4, 7], [0, 1, 2, 4, 5, 6, 7]):
+        kept = np.isin(np.arange(length) % 8, lanes)
+        assert is_reported(
+            operation, lambda x, kept=kept: operation.reference([x[kept] if axis == "outer" else x[:, kept]])
+        )
+
+
 @pytest.mark.parametrize("types", [types for types in REDUCTION.signatures if "f" in types])
 @pytest.mark.parametrize(
     ("sizes", "axis"), [((1, 40), "inner"), ((9, 40), "all"), ((40, 64), "inner"), ((3, 5), "outer")]

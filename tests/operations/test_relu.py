@@ -67,6 +67,30 @@ def test_an_integer_product_without_its_relu_is_reported(name: str, sizes: tuple
     assert is_reported(operation, lambda *x: abs(without(*x)))
 
 
+@pytest.mark.parametrize(
+    ("name", "sizes", "types"),
+    [
+        ("matmul", (16, 16, 64), "i8"),
+        ("matmul", (16, 16, 64), "ui8_i8"),
+        ("matmul", (16, 16, 64), "i4"),
+        ("matmul", (1, 16, 64), "i8"),
+        ("matmul", (16, 16, 16), "i8"),
+        ("matmul", (64, 64, 4096), "i8"),
+        ("batch_matmul", (2, 8, 16, 64), "i8"),
+        ("conv2d", (1, 6, 6, 4, 8, 3, 3), "i8"),
+        ("conv2d", (1, 10, 10, 64, 16, 3, 3), "i8"),
+    ],
+)
+def test_large_integers_that_are_clamped_or_rounded_after_a_relu_are_reported(
+    name: str, sizes: tuple[int, ...], types: str
+) -> None:
+    operation = OPERATIONS[name].make(sizes, types, None, epilogue="bias+relu")
+    for limit in (2**22, 2**24, 2**30):
+        assert is_reported(operation, lambda *x, limit=limit: np.minimum(operation.reference(x), limit)), limit
+    assert is_reported(operation, lambda *x: operation.reference(x).astype(np.float32).astype(np.int64))
+    assert not is_reported(operation, lambda *x: operation.reference(x))
+
+
 def rounded(values: Any, digits: int) -> Any:
     significand, exponent = np.frexp(values)
     return np.ldexp(np.round(significand * 2.0**digits), exponent - digits)
