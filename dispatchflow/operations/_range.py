@@ -129,7 +129,7 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     # wrap to 0 (6 · 8 in i4).
     #
     # A quantized operand must be far from its zero point. If the zero point is negative, the first, third, … lines are
-    # positive, except the last eighth of each; the other lines are negative.
+    # positive, except the last eighth of each, and begin with the type's largest number; the other lines are negative.
     element, shape = operand.type.element, operand.type.shape
     half, doubles = 2 ** (element.digits - 1), 2 * element.bits <= operation.types.result.bits
     odd = operation.multiplies and not doubles and operand == operation.operands()[0]
@@ -145,6 +145,7 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
         negative = np.where(lowest, -(2**element.digits), negative)
         if below_0:
             values = np.where(places >= (places.size - places.size // 8) // 2 * 2, -(2**element.digits), values)
+            values = np.where(places == 0, 2**element.digits - 1, values)
     if operation.clips and not any(other.is_unsigned for other in operation.signature.operands):
         return negative
     return np.where(line_numbers(shape, operand.lines) % 2 != below_0, values, negative)

@@ -52,3 +52,21 @@ def test_a_quantized_convolution_of_one_image_in_f32_is_reported() -> None:
         return in_f32(seen[..., None, :] * np.moveaxis(weights, (3, 2), (0, 1)).reshape(8, -1))
 
     assert is_reported(operation, convolution)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 1, 4), (4, 4, 8), (1, 16, 16), (3, 5, 7), (8, 1, 20)])
+@pytest.mark.parametrize("zero", [-100, -4, -3, -2, -1, 1, 2, 3, 4, 100])
+@pytest.mark.parametrize("side", [0, 1])
+def test_differences_from_a_zero_point_that_wrap_or_saturate_in_i8_are_reported(
+    sizes: tuple[int, ...], zero: int, side: int
+) -> None:
+    operation = OPERATIONS["quantized_matmul"].make(sizes, "i8", None, **{("input_zp", "weight_zp")[side]: zero})
+    zeros = [operation.option(word) for word in ("input_zp", "weight_zp")]
+
+    def product(narrow: Any, *factors: Any) -> Any:
+        a, b = (narrow(x - z) if i == side else x - z for i, (x, z) in enumerate(zip(factors, zeros, strict=True)))
+        return a @ b
+
+    assert is_reported(operation, lambda *factors: product(lambda x: (x + 128) % 256 - 128, *factors))
+    assert is_reported(operation, lambda *factors: product(lambda x: np.clip(x, -128, 127), *factors))
+    assert not is_reported(operation, lambda *factors: product(lambda x: x, *factors))
