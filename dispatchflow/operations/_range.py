@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array, ElementType, Operand, Operation, TensorType
 
 _FURTHEST = 300
-"""The largest magnitude of a binary exponent that is used.
-
-The type f64 has larger exponents, but the squares of its largest numbers would be infinite."""
+"""The largest magnitude of a binary exponent. With larger ones, squares of f64 would be infinite."""
 
 Span = tuple[int, int]
 """A range of binary exponents: the smallest and the largest."""
@@ -67,6 +65,30 @@ def spans(operation: Operation) -> list[Span]:
         span = min(0, max(least, ceil(low / left))), max(0, min(most, high // left))
         found[index], low, high = span, low - span[0], high - span[1]
     return found
+
+
+def raised(operation: Operation) -> list[int]:
+    """Return for each operand an exponent e: the recipe `exact` multiplies all its elements by 2**e.
+
+    The exponents are 0 if `spans` may scale the lines of operands, and for integers and a gelu."""
+    # An added operand gets the product of the factors' powers. A result is then multiplied by this product, and shows a
+    # clamp of large numbers, or a type of a smaller range.
+    operands, types, numbers = operation.operands(), operation.types, exact_range(operation)
+    found = [0] * len(operands)
+    joined = operation.addends or operation.clips
+    if (
+        not joined or not types.accumulator.is_float or not operation.compares_bits("exact")
+    ):  # gelu(2x) is not 2 gelu(x)
+        return found
+    largest = min(operation.terms, max(numbers.safe, 1)) * numbers.r**operation.factors
+    largest += operation.addends * (numbers.r + numbers.shift)
+    room = min(exponents(element)[1] for element in (types.accumulator, types.result)) - ceil(log2(largest))
+    factors, total = [i for i, operand in enumerate(operands) if is_factor(operand)], 0
+    for left, index in zip(range(len(factors), 0, -1), factors, strict=True):
+        most = _exponents(operands[index].type.element, numbers.r, subnormal=False)[1]
+        found[index] = max(0, min(most, (room - total) // left))
+        total += found[index]
+    return [found[i] if is_factor(operand) or operand.lines else total for i, operand in enumerate(operands)]
 
 
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:

@@ -23,7 +23,17 @@ from dispatchflow.operations._random import dtype_of as dtype_of
 from dispatchflow.operations._random import full
 from dispatchflow.operations._random import stream as stream
 from dispatchflow.operations._random import uniform as uniform
-from dispatchflow.operations._range import codes, line_powers, near_ends, one_sided, powers, scales, spans, surplus
+from dispatchflow.operations._range import (
+    codes,
+    line_powers,
+    near_ends,
+    one_sided,
+    powers,
+    raised,
+    scales,
+    spans,
+    surplus,
+)
 
 if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
@@ -77,8 +87,8 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
     sets, recipe = thinnings(operation), 5 + which if which else 0
     thinning = sets[which]
     made = []
-    for index, (operand, axes, span) in enumerate(
-        zip(operation.operands(), thinning.axes, spans(operation), strict=True)
+    for index, (operand, axes, span, exponent) in enumerate(
+        zip(operation.operands(), thinning.axes, spans(operation), raised(operation), strict=True)
     ):
         tensor, multiplied = operand.type, _multiplied(operand)
         if multiplied and not tensor.element.is_float:
@@ -91,6 +101,8 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
                 values = near_ends(values, operand, operation, thinning.clipped if len(sets) > 1 else None)
         if any(span):
             values = values * powers(tensor.shape, operand.lines, span)
+        if exponent and not which:
+            values = values * 2.0**exponent
         if axes:
             values = values * _mask(tensor.shape, axes, thinning.share, part=thinning.part, parts=thinning.parts)
         made.append(values.astype(dtype_of(tensor.element)))
