@@ -222,10 +222,10 @@ class _Capturing:
             raise _Failed((ok, reason, outputs, facts))
 
     def _compiled(self, name: str, fill: int) -> Capturing:
-        """Compile `NAME.vmfb`, which also returns the operands and results of the captured sites.
+        """Compile a copy of the case's module that also returns the captured sites' operands and results.
 
-        It is a copy of the case's module. Each uninitialized tensor of the copy is filled with `fill`, 0 or 1. Returns
-        a description of what the copy captures."""
+        The copy is the file `NAME.vmfb`. Each of its uninitialized tensors is filled with `fill`, 0 or 1. Returns a
+        description of what the copy captures."""
         executor, toolchain = self.executor, self.executor.resolver.toolchain
         found = bindings.bindings_of(toolchain)
         function, numbers = self.case.operation.function, tuple(self.sites)

@@ -53,7 +53,7 @@ def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
         (scratch / source).write_bytes(content)
     outcome = executor.run_compiler(command_lines.reprint_argv(printer_of(toolchain), source), scratch, None)
     if outcome.failure:
-        return failed(f"cannot read {name}", outcome, scratch, {}, store, executor.limits)
+        return failed(f"cannot parse {name}", outcome, scratch, {}, store, executor.limits)
     text = (scratch / "module.mlir").read_bytes().decode(errors="surrogateescape")
     if program.importer is None:
         named, text = module_data.objects(program, text)

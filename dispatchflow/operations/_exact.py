@@ -125,7 +125,7 @@ class Thinning(NamedTuple):
     For example, each row of a matrix keeps 64 nonzero elements."""
 
     axes: tuple[tuple[int, ...], ...]
-    """The axes of each operand along which the operand has zeros; () for an operand without zeros.
+    """The axes along which operands have zeros.
 
     With ((1,), ()), some elements in each row of the first operand are 0, and the second operand has no zeros."""
     share: int = 0
@@ -134,7 +134,7 @@ class Thinning(NamedTuple):
     parts: int = 1
     """The number of sets of inputs that have zeros along `axes`, at different positions in each set.
 
-    In at least one of these sets, each element of the other operands is multiplied by a nonzero element. `part` is the
+    Each element of the other operands is multiplied by a nonzero element in at least one of these sets. `part` is the
     index, from 0, of the set that this object describes. The last sets are left out if the operation would have more
     than `_SETS` sets."""
     balanced: bool = False
@@ -147,7 +147,7 @@ class Thinning(NamedTuple):
 
     In the other sets of exact inputs, most sums of floats are positive, and a relu does not change them. In a clipped
     set, a floating-point bias makes most sums negative. An integer bias is near the upper end of its type's range.
-    With this bias, positive sums wrap to negative ones, and negative sums become positive."""
+    Added to this bias, positive sums wrap to negative ones, and negative sums give large positive results."""
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:

@@ -259,7 +259,7 @@ def stride(size: int) -> int:
 
 
 def are_lowered(numbers: Array) -> Array:
-    """Return, for each line number in `numbers`, whether `lowered` moves the line."""
+    """Return whether the function `lowered` moves a line, for each line index in `numbers`."""
     found: Array = numbers % 3 == 0
     return found
 
@@ -269,7 +269,7 @@ def lowered(values: Array, lines: Sequence[int], element: ElementType, unit: Arr
 
     The axes `lines` define what a line is (see `line_numbers`). If `lines` is (0,), each row is a line. For example,
     the i8 rows [[-3, -1], [-2, -1]] become [[-128, -126], [-2, -1]]: the smallest of all `values`, -3, becomes the
-    lowest number, -128, and 125 is subtracted from each moved row."""
+    lowest number, -128. This subtracts 125 from the row; the second row is not moved."""
     # A line is a slice with fixed indices on the axes `lines`. All of `values` are negative.
     # The first line is moved, the next two are not, and so on. The smallest of `values` becomes the type's lowest
     # number, and a number that is larger by n · `unit` becomes the n-th number above the lowest one. Even the largest

@@ -59,7 +59,7 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
     key: Key
     ok: bool
     code: Digest | None
-    """The digest of the code that a compile produced, or of the runtime that ran a verification.
+    """The digest of what a stage produced or ran: of a compile's code, or of a verification's runtime.
 
     The value is None for other stages."""
     outputs_json: str

@@ -148,7 +148,7 @@ def test_a_module_with_something_missing_fails_only_its_own_case(project, tmp_pa
     outcome = copied.doit("profile:module_*", "protocol=fast")
     rows = {row["case"].split("_")[1]: row for row in copied.rows()}
     assert outcome.code == 1
-    assert "cannot read broken.mlir: 1:38: custom op 'nonsense' is unknown" in rows["broken"]["reason"]
+    assert "cannot parse broken.mlir: 1:38: custom op 'nonsense' is unknown" in rows["broken"]["reason"]
     assert "give its sizes" in rows["dynamic"]["reason"]
     assert (rows["sized"]["verification"], rows["sized"]["reason"]) == ("within bound", rows["sized"]["reason"])
     assert rows["unsure"]["verification"] == "not compared"

@@ -40,7 +40,7 @@ STRANGE = {
     "junk.mlir": (b"\x01\x00\x02", "junk.mlir is binary data"),
     "net.tflite": (b"\x1c\0\0\0TFL3", "net.tflite is binary data, neither MLIR text nor MLIR bytecode; import the saved model"),
     "own.mlir": (b"func.func private @p() { return }", "no public function 'main'; the file has none"),
-    "typo.mlir": (b"func.func @main() -> tensor<4xf32> {\n  nonsense\n}\n", "cannot read typo.mlir: 2:3: custom op 'nonsense'"),
+    "typo.mlir": (b"func.func @main() -> tensor<4xf32> {\n  nonsense\n}\n", "cannot parse typo.mlir: 2:3: custom op 'nonsense'"),
 }  # fmt: skip
 MODULE = {"operation": "module", "m": None, "n": None, "k": None, "reference": "vmvx"}
 

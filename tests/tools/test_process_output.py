@@ -1,4 +1,6 @@
-"""A program's output is kept up to a limit, and shown shortened and without terminal sequences."""
+"""A program's output is stored up to a limit.
+
+It is shortened and loses terminal sequences when it is shown."""
 
 from pathlib import Path
 

@@ -36,8 +36,8 @@ class TraceCommand(QueryCommand):
     page = "docs/sites-alone.md"
     doc_purpose = (
         "measure the zones (named parts) of a program with Tracy; usage: doit trace CASE, doit trace -- COMMAND, "
-        "or doit trace FILE.tracy (an earlier trace). out=FILE.tracy keeps the trace. Without Tracy: out=FILE.json "
-        "writes a timeline of one call for ui.perfetto.dev"
+        "or doit trace FILE.tracy (an earlier trace). out=FILE.tracy keeps the trace. out=FILE.json writes a "
+        "timeline of one call for ui.perfetto.dev instead, for which Tracy is not needed"
     )
     groups = ("cases", "run", "top", "format", "out")
 
