@@ -176,7 +176,7 @@ class Module(Workload):
     def compiled_with(self, flags: Flags) -> Module:
         """Return the module with the field `meaning` set from a case's compiler flags.
 
-        The field gets only the flags `--compile-from=flow` and `--iree-input-demote-f64-to-f32`."""
+        The field has the flags that the case's reference needs too, such as `--iree-input-demote-f64-to-f32`."""
         meaning = of_meaning(flags)
         return replace(self, meaning=meaning) if meaning else self
 

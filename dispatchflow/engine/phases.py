@@ -21,7 +21,7 @@ def dump(executor: StageExecutor, case: Case, source: Source) -> Record:
     """Compile a case again and write its module after each phase. Return the record of this compile.
 
     Each output is a module, such as `6.flow.mlir`. If the compile fails, the record has the modules before the
-    failure. If this compile and the case's usual compile give different code, the fact `doubt` says so."""
+    failure. If its code differs from that of the case's usual compile, `doubt` in the record's facts says so."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         folder = scratch / phases.FOLDER

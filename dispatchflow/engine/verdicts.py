@@ -22,7 +22,7 @@ _NEVER = "this code was never verified on this device"
 def standing(
     step: Callable[[Action, str], StageState], verification: Callable[..., Action], runtime: Digest | None
 ) -> StageState:
-    """Return the state of the verification of a case's code by the present IREE runtime.
+    """Return whether the present IREE runtime has verified a case's code, as a `StageState`.
 
     If this runtime has not verified the code, return the state of the first verification.
 

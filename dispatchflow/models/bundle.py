@@ -198,8 +198,8 @@ def _given(sweep: Sweep) -> str:
 def _of_tools(word: str) -> str:
     """Convert an entry of a spec's `inputs` or `expected` to the spelling of IREE's tools.
 
-    For example, `tensor<f32>=@x.bin` becomes `f32=@x.bin`. The range `0..1` is replaced by the number 0,
-    because IREE's tools cannot make random integers in a range. No range except `0..1` occurs."""
+    For example, `tensor<f32>=@x.bin` becomes `f32=@x.bin`. IREE's tools cannot make random integers in a range, so the
+    range `0..1`, the only one that occurs, is replaced by its first number."""
     type_, equals, value = word.partition("=")
     return f"{type_.removeprefix('tensor<').removesuffix('>')}{equals}{'0' if value == '0..1' else value}"
 
