@@ -240,8 +240,8 @@ def _multiplied(operand: Operand) -> bool:
 def _turn(size: int, digits: int) -> Array:
     """Choose for each k which factor of the products A[i, k] · B[k, j] has `digits` binary digits.
 
-    The index k is below `size`. The result is 0 for A, 1 for B, and 2 if each factor has half of the digits. In the first two cases, the other
-    factor is plus or minus a power of two."""
+    The index k is below `size`. The result is 0 for A, 1 for B, and 2 if each factor has half of the digits. In the
+    first two cases, the other factor is plus or minus a power of two."""
     # Only types with many digits have `_BOTH`: their products may be computed from products of parts of the factors.
     #
     # Each index has a rank, and `_mask` selects indices with successive ranks. The answers are the Thue-Morse sequence
