@@ -75,10 +75,9 @@ def raised(operation: Operation) -> list[int]:
     # clamp of large numbers, or a type of a smaller range.
     operands, types, numbers = operation.operands(), operation.types, exact_range(operation)
     found = [0] * len(operands)
-    joined = operation.addends or operation.clips
-    if (
-        not joined or not types.accumulator.is_float or not operation.compares_bits("exact")
-    ):  # gelu(2x) is not 2 gelu(x)
+    scaled_by_lines = not (operation.addends or operation.clips)
+    linear = operation.compares_bits("exact")  # gelu(2x) is not 2 gelu(x)
+    if scaled_by_lines or not linear or not types.accumulator.is_float:
         return found
     largest = min(operation.terms, max(numbers.safe, 1)) * numbers.r**operation.factors
     largest += operation.addends * (numbers.r + numbers.shift)
@@ -198,7 +197,8 @@ def largest(operation: Operation) -> list[Array]:
         values = end - near if upper else near - end - 1
         if not is_factor(operand):
             values[...] = 1 if operand.lines else 0  # only an operand that multiplies has lines
-            if operation.clips and index == operation.addends + 1 and (room := _room(operation)) > 99:
+            last = operand == operation.operands()[-1]
+            if operation.clips and last and (room := _room(operation)) > 99:
                 values.reshape(-1)[::2] = room - below(stream(index, 5, values.size)[::2], 99)
         made.append(values)
     return made
@@ -255,7 +255,7 @@ def stride(size: int) -> int:
 
     The multiples of the step, modulo `size`, therefore have all values 0 … size - 1, and the first n of them are spread
     over the whole range."""
-    return next(step for step in range(max(int(size * 0.618), 1), size + 1) if gcd(step, size) == 1)
+    return next(step for step in range(max(int(size * 0.618), 1), size + 2) if gcd(step, size) == 1)
 
 
 def are_lowered(numbers: Array) -> Array:

@@ -7,7 +7,7 @@ operation may define recipes itself (`Operation.made`). This file has the recipe
 
 from __future__ import annotations
 
-from math import ceil, gcd, log2, prod
+from math import ceil, log2, prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from dispatchflow.operations._range import (
     raised,
     scales,
     spans,
+    stride,
     surplus,
 )
 
@@ -247,7 +248,7 @@ def _turn(size: int, digits: int) -> Array:
     # Each index has a rank, and `_mask` selects indices with successive ranks. The answers are the Thue-Morse sequence
     # in the order of ranks, so that even a sum of few nonzero terms has different answers. The sequence has no period:
     # each factor gets odd and even indices, and indices in all places of a vector or a tile.
-    rank = np.arange(size) * _stride(size) % size
+    rank = np.arange(size) * stride(size) % size
     turn: Array = np.sum([rank >> bit & 1 for bit in range(size.bit_length())], axis=0) % 2
     return np.where(rank % 5 == 3, _BOTH, turn) if digits >= _PARTS else turn  # no vector or tile has 5 elements
 
@@ -282,15 +283,8 @@ def _mask(shape: tuple[int, ...], axes: tuple[int, ...], share: int, part: int =
     line = tuple(1 if i in axes else size for i, size in enumerate(shape))
     offsets = ((np.arange(prod(line)) * parts + part) * share).reshape(line)
     positions = np.arange(terms).reshape([size if i in axes else 1 for i, size in enumerate(shape)])
-    positions = positions * _stride(terms)
+    positions = positions * stride(terms)
     return (positions + offsets) % terms < share
-
-
-def _stride(terms: int) -> int:
-    """Return a number near 0.618 · `terms` that has no common factor with `terms`.
-
-    If s is the result, `i * s % terms` is a scattered permutation of the indices i = 0, …, `terms` - 1."""
-    return next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)
 
 
 def _random_operand(operand: Operand, index: int) -> Array:
