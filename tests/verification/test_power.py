@@ -84,7 +84,7 @@ def test_errors_that_only_an_omitted_recipe_detects_are_listed_as_unseen(monkeyp
 def test_digits_that_are_lost_at_untested_places_of_a_sum_are_listed_as_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     operation = OPERATIONS["matmul"].make((16, 16, 4096), "f16")
     assert power.unseen(operation) == []
-    monkeypatch.setattr(inputs, "_stride", lambda terms: 1)  # the recipes then test only the first and the last terms
+    monkeypatch.setattr(inputs, "stride", lambda terms: 1)  # the recipes then test only the first and the last terms
     assert power.unseen(operation) == [
         f"operand {i} in 5 of its 11 digits at some places of axis {1 - i}" for i in (0, 1)
     ]
