@@ -32,7 +32,7 @@ Raise it when `configurations.parse` or `Dispatch.missed` changes."""
 PRINTING = 6
 """The version of the facts that `emit` stores about a user's module. Raise it when they change."""
 
-VERIFICATION = 10
+VERIFICATION = 11
 """The version of the verification. Raise it when the verification accepts other results than before."""
 
 

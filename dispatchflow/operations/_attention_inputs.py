@@ -100,7 +100,8 @@ def counted(shape: Shape, causal: bool, element: ElementType, some: bool) -> lis
     small = 2 ** (element.digits - half) // 3 * 2.0 ** (1 - element.digits)
     if element.bits > 16:
         v[:, 1::2] = -v[:, : k2 - 1 : 2]
-        heavy = column[~fine] * int(k2 * 0.618 + 1) % (k2 - m + 1 if causal else k2)
+        always_seen = k2 - m + 1 if causal else k2
+        heavy = column[~fine] * stride(always_seen) % always_seen
         v[:, heavy, column[~fine]] = 2.0 ** (k2.bit_length() + 2)
     v[:, :, fine] = v[:, :, fine] * 1.5 + small
     if not shape.masked:
@@ -186,7 +187,7 @@ def highest(shape: Shape, element: ElementType) -> list[Array]:
     # so that the mean of two values has more digits than the type of the results. A result that is truncated, not
     # rounded, is then wrong.
     b, m, n, k1, k2, *_ = shape
-    others, step = max(k1 - 2, 1), max(int(k2 * 0.618), 1)
+    others, step = max(k1 - 2, 1), stride(k2)
     place = np.where(np.arange(m) == m - 1, 0, 1 + np.arange(m) % others) % k1
     of_query, of_key = _split(shape, 256.0)
     q, k = np.zeros((b, m, k1)), np.zeros((b, k2, k1))
@@ -247,7 +248,7 @@ def peaked(shape: Shape, element: ElementType) -> list[Array]:
     b, m, n, k1, k2, *_ = shape
     key, group, groups, query = np.arange(k2), np.arange(k2) // 4, max(k2 // 4, 1), np.arange(m)[::-1] + (n == 1)
     seen = np.maximum((shape.last + 1) // 4, 1)
-    target = (seen - 1 - query * max(int(groups * 0.618), 1)) % seen
+    target = (seen - 1 - query * stride(groups)) % seen
     low, sign = tail(element), 1.0 - 2.0 * (key % 2)
     bits_ = (groups - 1).bit_length()
     ignored = np.where(query % 4 == 0, bits_, 0)

@@ -47,47 +47,33 @@ def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
 def spans(operation: Operation) -> list[Span]:
     """Return for each operand the smallest and largest exponent of the powers of two that scale its lines.
 
-    The recipe `exact` multiplies each line of an operand, such as a row of A in A·B, by a power of two. For an
-    operand that is not scaled, both exponents are 0."""
+    The recipe `exact` multiplies each line of an operand, such as a row of A in A·B, by a power of two. If the two
+    exponents are equal, all elements have the same power. For an operand that is not scaled, both exponents are 0."""
     # All terms of a result come from one line of each operand, so the result is multiplied by these lines' powers.
-    # The ranges are so small that the result is normal and finite in the accumulator and in its own type. No operand
-    # is scaled if the operation adds another operand to a sum, or clips the sum (as a relu does).
+    # The ranges are so small that the result is normal and finite in the accumulator and in its own type.
+    #
+    # If the operation adds another operand to a sum, or clips the sum (as a relu does), all elements of a factor are
+    # multiplied by one large power, and the added operand by the product of these powers. A result is then multiplied
+    # by this product, and shows a clamp of large numbers, or a type of a smaller range. A gelu's operands are not
+    # scaled, because gelu(2x) is not 2 gelu(x).
     operands, types, numbers = operation.operands(), operation.types, exact_range(operation)
-    found, scaled = [(0, 0)] * len(operands), [i for i, operand in enumerate(operands) if operand.lines]
-    if operation.addends or operation.clips or not types.accumulator.is_float:
+    found, one_power = [(0, 0)] * len(operands), bool(operation.addends or operation.clips)
+    if not types.accumulator.is_float or (one_power and not operation.compares_bits("exact")):
         return found
+    scaled = [i for i, operand in enumerate(operands) if (is_factor(operand) if one_power else operand.lines)]
     ends = [exponents(element) for element in (types.accumulator, types.result)]
     largest = min(operation.terms, max(numbers.safe, 1)) * numbers.r**operation.factors
+    largest += operation.addends * (numbers.r + numbers.shift)
     low, high = max(least for least, _ in ends), min(most for _, most in ends) - ceil(log2(largest))
     for left, index in zip(range(len(scaled), 0, -1), scaled, strict=True):
         element = operands[index].type.element  # no hardware flushes subnormal operands of 8 or fewer bits to 0
         least, most = _exponents(element, numbers.r, subnormal=element.bits <= 8)
         span = min(0, max(least, ceil(low / left))), max(0, min(most, high // left))
         found[index], low, high = span, low - span[0], high - span[1]
+    if one_power:
+        total = sum(found[index][1] for index in scaled)
+        found = [(span[1] if i in scaled else 0 if operands[i].lines else total,) * 2 for i, span in enumerate(found)]
     return found
-
-
-def raised(operation: Operation) -> list[int]:
-    """Return for each operand an exponent e: the recipe `exact` multiplies all its elements by 2**e.
-
-    The exponents are 0 if `spans` may scale the lines of operands, and for integers and a gelu."""
-    # An added operand gets the product of the factors' powers. A result is then multiplied by this product, and shows a
-    # clamp of large numbers, or a type of a smaller range.
-    operands, types, numbers = operation.operands(), operation.types, exact_range(operation)
-    found = [0] * len(operands)
-    scaled_by_lines = not (operation.addends or operation.clips)
-    linear = operation.compares_bits("exact")  # gelu(2x) is not 2 gelu(x)
-    if scaled_by_lines or not linear or not types.accumulator.is_float:
-        return found
-    largest = min(operation.terms, max(numbers.safe, 1)) * numbers.r**operation.factors
-    largest += operation.addends * (numbers.r + numbers.shift)
-    room = min(exponents(element)[1] for element in (types.accumulator, types.result)) - ceil(log2(largest))
-    factors, total = [i for i, operand in enumerate(operands) if is_factor(operand)], 0
-    for left, index in zip(range(len(factors), 0, -1), factors, strict=True):
-        most = _exponents(operands[index].type.element, numbers.r, subnormal=False)[1]
-        found[index] = max(0, min(most, (room - total) // left))
-        total += found[index]
-    return [found[i] if is_factor(operand) or operand.lines else total for i, operand in enumerate(operands)]
 
 
 def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:

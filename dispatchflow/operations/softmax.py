@@ -81,7 +81,7 @@ class Softmax(Operation):
         import numpy as np
 
         from dispatchflow.operations._random import bits
-        from dispatchflow.operations._range import lowest
+        from dispatchflow.operations._range import lowest, stride
 
         m, n = self.sizes
         if recipe == "rising":
@@ -90,7 +90,7 @@ class Softmax(Operation):
             thinned = max(1, n.bit_length() + 1 - self.signature.result.digits)
             among = bits(0, (m, n), thinned) | (np.arange(n) == np.arange(m)[:, None] % n)
             return [128.0 - 256.0 * ~among]
-        far, turned = 2.0 ** (14 if self.signature.operands[0].bits == 16 else 24), np.arange(m) * int(0.618 * n)
+        far, turned = 2.0 ** (14 if self.signature.operands[0].bits == 16 else 24), np.arange(m) * stride(n)
         if recipe == "single":
             alone = np.arange(n) == (n - 1 + turned[:, None]) % n
             return [np.where(np.arange(m)[:, None] % 2 == 0, self._low(alone), far - 256.0 * ~alone)]
@@ -111,7 +111,7 @@ class Softmax(Operation):
         changed = (count > 2) & (count & (count - 1) == 0) & ((self.signature.accumulator.bits > 16) | (row % 2 == 1))
         other = n - 1 - (place + 1) % apart if apart > 1 else (n - 1 + turned[:, None]) % n
         among[row[changed], other[changed]] ^= True
-        alone = column == (n - 1 + row // 8 * int(0.618 * n)) % n
+        alone = column == (n - 1 + row // 8 * stride(n)) % n
         largest = np.where(row % 2 == 0, -128.0, 128.0) * np.where(row % 3 == 0, far / 128, 1.0)
         return [np.where(single, self._low(alone), largest - 256.0 * ~among)]
 
@@ -158,9 +158,11 @@ class Softmax(Operation):
         # where exponentials are subnormal. All further elements are lower by 256.
         import numpy as np
 
+        from dispatchflow.operations._range import stride
+
         n, (stairs, power) = self.sizes[1], self._stairs
         t, row, width = np.arange(stairs), np.arange(rows)[:, None], n // stairs
-        within = ((stairs - 1 - t) * (int(0.618 * width) | 1) + row * (int(0.382 * width) | 1)) % width
+        within = ((stairs - 1 - t) * stride(width) + row * (int(0.382 * width) | 1)) % width
         x, end = np.full((rows, n), -256.0), (t + 1) * n // stairs - 1
         beside = min(width - 1, max(256 // stairs, 1))
         for i in range(beside):

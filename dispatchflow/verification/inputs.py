@@ -29,7 +29,6 @@ from dispatchflow.operations._range import (
     near_ends,
     one_sided,
     powers,
-    raised,
     scales,
     spans,
     stride,
@@ -88,8 +87,8 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
     sets, recipe = thinnings(operation), 5 + which if which else 0
     thinning = sets[which]
     made = []
-    for index, (operand, axes, span, exponent) in enumerate(
-        zip(operation.operands(), thinning.axes, spans(operation), raised(operation), strict=True)
+    for index, (operand, axes, span) in enumerate(
+        zip(operation.operands(), thinning.axes, spans(operation), strict=True)
     ):
         tensor, multiplied = operand.type, _multiplied(operand)
         if multiplied and not tensor.element.is_float:
@@ -102,8 +101,6 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
                 values = near_ends(values, operand, operation, thinning.clipped if len(sets) > 1 else None)
         if any(span):
             values = values * powers(tensor.shape, operand.lines, span)
-        if exponent and not which:
-            values = values * 2.0**exponent
         if axes:
             values = values * _mask(tensor.shape, axes, thinning.share, part=thinning.part, parts=thinning.parts)
         made.append(values.astype(dtype_of(tensor.element)))

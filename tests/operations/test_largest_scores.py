@@ -53,6 +53,15 @@ def test_a_maximum_without_the_last_keys_is_reported(sizes: tuple[int, ...], opt
 
 
 @pytest.mark.parametrize("types", ["f32", "f16"])
+@pytest.mark.parametrize("sizes", [(8, 1, 4, 64, 1024), (1, 8, 4, 64, 1024), (3, 5, 4, 16, 640)])
+@pytest.mark.parametrize("lanes", [4, 8])
+def test_a_maximum_that_loses_vector_lanes_is_reported(sizes: tuple[int, ...], types: str, lanes: int) -> None:
+    operation, keys = ATTENTION.make(sizes, types), np.arange(sizes[-1])
+    for lane in range(lanes):
+        assert is_found(operation, seen=keys % lanes == lane), lane
+
+
+@pytest.mark.parametrize("types", ["f32", "f16"])
 @pytest.mark.parametrize("sizes", [(1, 1, 4, 64, 70), (1, 20, 4, 16, 200)])
 @pytest.mark.parametrize("low", [1.0, np.nan])
 def test_weights_of_masked_keys_are_zero(sizes: tuple[int, ...], types: str, low: float) -> None:

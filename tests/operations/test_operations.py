@@ -58,7 +58,7 @@ def test_partial_sums_of_exact_inputs_are_exact(name):
             if not operation.types.accumulator.is_float:
                 continue  # integer sums wrap, and stay exact
             if recipe.startswith("exact") and operation.made(recipe) is None:
-                operands = [abs(operand) for operand in unscaled(operation, made(operation, recipe), recipe)]
+                operands = [abs(operand) for operand in unscaled(operation, made(operation, recipe))]
                 assert np.abs(operation.reference(operands)).max() <= 2**operation.types.accumulator.digits
 
 
