@@ -24,8 +24,8 @@ SOURCES = tuple(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_
 def of_flow(executor: StageExecutor, flow: Digest) -> Record:
     """Write each different dispatch of a program as a module, and return the record of this step.
 
-    `flow` is the digest of the program after the compiler's phase `flow`. This digest is the output `flow` of the
-    record that `provenance.of_case` returns. The record of the extraction has these outputs:
+    `flow` is the digest of the program after the compiler's phase `flow`. The record that `provenance.of_case` returns
+    has it among its outputs, under the same name. The record of the extraction has these outputs:
 
     - `0.mlir`, `1.mlir`, …: the modules.
     - `0.plain.mlir`, …: copies without lowering configurations (see `plain`).

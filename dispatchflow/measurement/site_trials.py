@@ -35,11 +35,9 @@ _EVENTS = 20_000
 A block is one profiled process. Its number of calls is computed as if each site launched one dispatch in each call. A
 profile has about 300 bytes for each dispatch."""
 _ATTEMPTS = 5
-"""The number of attempts to profile a block.
-
-If the runtime loses events of the profile, the number is `_INCOMPLETE`."""
+"""The largest number of attempts to profile a block, unless the runtime loses events of the profile."""
 _INCOMPLETE = 20
-"""The number of attempts to profile a block if the runtime loses events of the profile."""
+"""The largest number of attempts to profile a block if the runtime loses events of the profile."""
 _FLUSH_MS = 1
 _LOADS = 5
 """The number of times that a recording is replayed to measure dispatches in a module's initializers.

@@ -24,10 +24,10 @@ If fewer results depend on an element, and results are clipped (by a relu) or ro
 change no result. More sets of inputs are then made."""
 
 _ROWS = 16
-"""The least number of results that should use each element of a factor, if there is a relu or gelu.
+"""If fewer results than this use an element of a factor, `random` may not show a missing relu or gelu.
 
-If fewer results use an element, as in a product A·B with fewer than 16 rows or columns, the recipe `random` may not
-show a missing relu. The operation then has a set of exact inputs with negative sums (`Thinning.clipped`)."""
+This is so in a product A·B with fewer than 16 rows or columns. The operation then has a set of exact inputs with
+negative sums (`Thinning.clipped`)."""
 
 
 _LARGEST_BITS, _SUM_BITS, _SUM_TERMS, _RESULT_BITS = 8, 32, 32, 8

@@ -245,7 +245,7 @@ def stride(size: int) -> int:
 
 
 def are_lowered(numbers: Array) -> Array:
-    """Return whether the function `lowered` moves a line, for each line index in `numbers`."""
+    """Return an array of booleans: whether `lowered` moves the line with each of these line numbers."""
     found: Array = numbers % 3 == 0
     return found
 

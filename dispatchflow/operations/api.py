@@ -49,11 +49,11 @@ class Operand(msgspec.Struct, frozen=True):
 
     type: TensorType
     summed: tuple[int, ...] = ()
-    """The reduction axes, such as `k` of A in A·B. The reduction axes of B are in its field `crossed`."""
+    """The reduction axes, such as `k` of A in A·B. Those of the other factor, B, are in its field `crossed`."""
     shared: int | None = None
     """The axis on which both factors of a term have the same index: `k` in A[i, k] · B[k, j]."""
     crossed: tuple[int, ...] = ()
-    """This operand's reduction axes, if another factor has their dims in `summed`: `k` of B in A·B.
+    """The reduction axes of the other factor of a product, such as `k` of B in A·B (see `summed`).
 
     Verification may use inputs with zeros along `summed` or along `crossed` axes, but never along both at once."""
     lines: tuple[int, ...] = ()

@@ -25,7 +25,9 @@ _ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The estimated sensitivity of a case, as a normal distribution, and the noise of its time."""
+    """How strongly a case's time follows the anchors' times: an estimate, given as a normal distribution.
+
+    It also holds the noise of the case's time."""
 
     mean: float = 0.8
     sd: float = 0.4
