@@ -107,7 +107,7 @@ class Progress:
             elif undecided and time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()
                 left = units.count(undecided, trial.what)
-                self._print(f"{left} still being measured; finished block {number} of {most} of {trial.label}")
+                self._print(f"{left} still being measured; latest: {number} of {most} blocks of {trial.label} done")
 
     def _advance(self, stage: str) -> None:
         self._done[stage] += 1

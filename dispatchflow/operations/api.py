@@ -49,7 +49,7 @@ class Operand(msgspec.Struct, frozen=True):
 
     type: TensorType
     summed: tuple[int, ...] = ()
-    """The reduction axes, such as `k` of A in A·B. Those of the other factor, B, are in its field `crossed`."""
+    """The reduction axes, such as `k` of A in A·B. Those of the factor B are in its field `crossed`."""
     shared: int | None = None
     """The axis on which both factors of a term have the same index: `k` in A[i, k] · B[k, j]."""
     crossed: tuple[int, ...] = ()

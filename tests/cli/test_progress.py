@@ -21,7 +21,7 @@ def test_only_blocks_of_cases_advance_the_bar(kind, counted, ahead, capsys):
     progress._spoke_at -= 60
     progress.block(trial, 7)
     most = PROTOCOLS["fast"].blocks
-    assert capsys.readouterr().out == f"7 {counted} still being measured; finished block 1 of {most} of label\n"
+    assert capsys.readouterr().out == f"7 {counted} still being measured; latest: 1 of {most} blocks of label done\n"
     progress._tasks = {"profile": 0}
     progress._live = SimpleNamespace(update=lambda task, advance, name: steps.append(advance))
     progress.block(trial, 7)
