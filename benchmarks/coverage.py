@@ -48,7 +48,7 @@ class Model:
     slowed: float = 0.0
     """The fraction of sessions that other processes slow down.
 
-    In a slow session, log(time) grows by up to 0.3."""
+    In a slow session, all times are longer: a number of up to 0.3 is added to each log(time)."""
     sensitivity: tuple[float, float] = (1.0, 1.0)
     """The range from which the case's sensitivity is drawn, once for each machine.
 

@@ -111,7 +111,7 @@ class Module(Workload):
     importer: str | None = None
     """`onnx`, the package that converts the file to MLIR; None for a file that is MLIR."""
     against_library: str | None = None
-    """A library that computes the expected results from the same file."""
+    """The library that computes the expected results from this module's file; None if there is none."""
     problem: str | None = None
     """The error in a test suite's flag file (the file with the inputs); None if there is no error."""
     meaning: Flags = ()
@@ -176,7 +176,8 @@ class Module(Workload):
     def compiled_with(self, flags: Flags) -> Module:
         """Return the module with the field `meaning` set from a case's compiler flags.
 
-        The field has the flags that the case's reference needs too, such as `--iree-input-demote-f64-to-f32`."""
+        These are the flags that change what the module computes, such as `--iree-input-demote-f64-to-f32`. The
+        reference is compiled with them too."""
         meaning = of_meaning(flags)
         return replace(self, meaning=meaning) if meaning else self
 

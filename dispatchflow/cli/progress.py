@@ -29,6 +29,9 @@ class Progress:
         self.made = dict.fromkeys(NAMED, 0)
         self.failures: list[tuple[str, str, str]] = []
         self._spoke_at = time.monotonic()
+        self._blocks: dict[str, int] = {}
+        """The number of finished blocks of each case, by the key of its measurement."""
+        self._most_blocks = 0
         self._live: Any = None
         self._tasks: dict[str, Any] = {}
 
@@ -69,8 +72,9 @@ class Progress:
         """Begin to show the progress of measuring `count` cases.
 
         Each case is measured in at most `blocks` blocks (benchmark processes)."""
+        self._most_blocks = count * blocks
         if self._live is not None and count:
-            self._live.update(self._tasks["profile"], total=count * blocks)
+            self._live.update(self._tasks["profile"], total=self._most_blocks)
         elif count:
             self._print(
                 f"measuring {units.count(count, 'case')} in rounds, one block of each case in a round; "
@@ -100,14 +104,18 @@ class Progress:
         `undecided` is the number of measurements that need more blocks."""
         with self._lock:
             number, most = len(trial.blocks_ns), trial.protocol.blocks
+            before = sum(self._blocks.values())
+            if trial.what == "case":  # only blocks of cases are counted; a finished case counts as all its blocks
+                self._blocks[trial.key] = number if trial.outcome is None else most
+            done = sum(self._blocks.values())
             if self._live is not None:
-                # The bar counts only blocks of cases. A case's last block also counts the blocks that it did not need.
-                ahead = 0 if trial.what != "case" else 1 if trial.outcome is None else 1 + most - number
-                self._live.update(self._tasks["profile"], advance=ahead, name=f"block {number} of {trial.label}")
+                self._live.update(
+                    self._tasks["profile"], advance=done - before, name=f"block {number} of {trial.label}"
+                )
             elif undecided and time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()
-                left = units.count(undecided, trial.what)
-                self._print(f"{left} still being measured; latest: {number} of {most} blocks of {trial.label} done")
+                share = f"; {done} of {self._most_blocks} blocks done" if trial.what == "case" else ""
+                self._print(f"{units.count(undecided, trial.what)} still being measured{share}")
 
     def _advance(self, stage: str) -> None:
         self._done[stage] += 1

@@ -235,7 +235,7 @@ class Moment:
         return max(within, self._reach(away, within, own, (shared, PRIOR_SESSIONS + sessions - 1)))
 
     def later_anchored(self, within: float) -> float | None:
-        """Return the half-width of the 95 % interval for log(anchored median) in another run.
+        """Return the half-width of the 95 % interval that predicts log(anchored median) in another run.
 
         An anchored median is corrected for the machine's speed. Returns None if no correction is known. Also returns
         None if the result is not smaller than `later(within)`, the half-width without the correction.

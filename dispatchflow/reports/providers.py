@@ -14,8 +14,8 @@ COLUMN = "percent_of_best_provider"
 def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Return the rows with one more column, `percent_of_best_provider`.
 
-    The value is the shortest time of all comparable rows, in percent of the row's own time. For example, 50 means that
-    the row takes twice as long as the fastest row. The value is None if the row is not correct, or if no other
+    The value is the row's speed in percent of the speed of the fastest comparable row. For example, 50 means that the
+    row takes twice as long as the fastest row. The value is None if the row is not correct, or if no other
     provider has a comparable row."""
     shown = list(rows)
     fastest: dict[tuple[Any, ...], dict[tuple[Any, ...], Row]] = {}

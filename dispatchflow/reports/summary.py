@@ -204,7 +204,7 @@ def summary(
     if failed:
         where = f"of the failed case are in build/{failed[0]['case']}/"
         where = where if len(failed) == 1 else "of a failed case are in build/CASE/"
-        lines.append(f"logs and inputs {where}; retry=yes runs failed cases again although nothing has changed")
+        lines.append(f"logs and inputs {where}; retry=yes runs failed cases again even if nothing has changed")
     known = standing.get("known failure", [])
     lines += _by_reason("known failure", {row["case"]: row["known_failure"] for row in known})
     lines += _by_reason("no longer fails", fixed, "`doit known` with the same words shows all")
@@ -234,8 +234,8 @@ def summary(
         lines.append("remeasure=yes measures suspect cases and their ceilings again")
     if noisy := [row["case"] for row in unsteady["noisy"]]:
         lines.append(
-            f"noisy: {_example(noisy[0], len(noisy))}; remeasure=noisy measures {'it' if len(noisy) == 1 else 'them'} "
-            "again; protocol=thorough measures all selected cases, each for a longer time"
+            f"noisy (±here above 5%, or many blocks waited for a CPU): {_example(noisy[0], len(noisy))}; "
+            "remeasure=noisy measures noisy cases again; protocol=thorough measures all selected cases for longer"
         )
         if told := noise.conditions([row for row in unsteady["noisy"] if row["case"] in fresh]):
             lines.append(told)

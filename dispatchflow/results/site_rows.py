@@ -28,13 +28,19 @@ OF_SITE = {
     "function": Column("string", "", "the function, or the initializer, that launches it"),
     "kernel": Column("string", "", "the dispatch as profilers name it"),
     "operations": Column("list<string>", "", "its source operations"),
-    "evidence": Column("string", "", "`location`, `data flow` or `launch`; several if `site` has several numbers"),
+    "evidence": Column(
+        "string",
+        "",
+        "how `operations` were found: `location`, `data flow` or `launch`; several if `site` has several numbers",
+    ),
     "executions": Column("double", "1", "executions in one call"),
     "median_ns": Column("double", "ns", "the time of all executions in one call"),
     "ci_low_ns": Column("double", "ns", "lower end of its 95 % interval within this session"),
     "ci_high_ns": Column("double", "ns", "upper end of this interval"),
     "own_ns": Column(
-        "int64", "ns", "the site's time in the median call; dispatches that run at once divide their time equally"
+        "int64",
+        "ns",
+        "the site's part of the median call; while n dispatches run at once, each counts for 1/n of the time",
     ),
     "share": Column("double", "1", "`own_ns` as a fraction of the call's time"),
     "workgroups": Column("list<int64>", "1", "workgroups in x, y, z"),
@@ -54,7 +60,9 @@ OF_SITE = {
         "rate of one execution as a share of the machine's highest rate (of compute or memory, as `bound` says)",
     ),
     "alone_ns": Column(
-        "double", "ns", "time of one execution of the extracted site: `dispatch_ns` in the newest row of its module"
+        "double",
+        "ns",
+        "time of one execution of the site by itself: `dispatch_ns` in the newest row of the extracted module",
     ),
     "configuration": Column("string", "", "what the compiler applied to its executable"),
     "untimed": Column("string", "", "why it has no time: `at load`, or `not launched` in the profiled calls"),

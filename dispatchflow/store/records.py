@@ -218,7 +218,7 @@ class Records(Database):
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
-        """Return a reader for planning `cases` cases. For many cases, the reader loads all records at once."""
+        """Return a reader of records. If a plan has many cases, the reader loads all records at once."""
         size = self._all("select coalesce(max(id), 0) from record")[0][0]
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 

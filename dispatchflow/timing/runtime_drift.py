@@ -101,7 +101,7 @@ class Judgement:
 
     @property
     def has_few_controls(self) -> bool:
-        """True if further controls could still change the verdict."""
+        """True if there are so few controls that more of them could change the verdict."""
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
     def should_be_repeated(self, controls: int, run: str) -> bool:

@@ -53,8 +53,8 @@ class Sensitivity:
     def learned(self, runs: Runs) -> Sensitivity:
         """Return a case's sensitivity to the machine's speed, estimated from `runs` with `self` as the prior.
 
-        The method is Bayesian linear regression. Sensitivity and noise have a normal-inverse-gamma prior. The level
-        has no prior."""
+        The method is Bayesian linear regression. Sensitivity and noise have a normal-inverse-gamma prior. The
+        level, a constant of the case, has a flat prior."""
         dx, dy = _apart([x for x, _ in runs]), _apart([y for _, y in runs])
         freedom = self.freedom + max(0, len(runs) - 1)
         weight = self._weight

@@ -18,11 +18,17 @@ from dispatchflow.timing.protocols import PROTOCOLS
 def test_only_blocks_of_cases_advance_the_bar(kind, counted, ahead, capsys):
     trial = kind("key", "label", {}, (), None, {}, PROTOCOLS["fast"], blocks_ns=[1.0])
     progress, steps = Progress(dict.fromkeys(STAGES, 0)), []
+    progress.measuring(7, PROTOCOLS["fast"].blocks)
     progress._spoke_at -= 60
+    capsys.readouterr()
     progress.block(trial, 7)
-    most = PROTOCOLS["fast"].blocks
-    assert capsys.readouterr().out == f"7 {counted} still being measured; latest: 1 of {most} blocks of label done\n"
+    share = f"; 1 of {7 * PROTOCOLS['fast'].blocks} blocks done" if ahead else ""
+    assert capsys.readouterr().out == f"7 {counted} still being measured{share}\n"
     progress._tasks = {"profile": 0}
     progress._live = SimpleNamespace(update=lambda task, advance, name: steps.append(advance))
+    progress.block(trial, 7)  # a block that must be taken again
+    trial.blocks_ns.append(1.0)
     progress.block(trial, 7)
-    assert steps == [ahead]
+    trial.outcome = "measured"
+    progress.block(trial, 6)
+    assert steps == [0, ahead, ahead * (PROTOCOLS["fast"].blocks - 2)]

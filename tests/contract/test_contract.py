@@ -56,9 +56,9 @@ def words_of(choice: tuple[object, ...], case: Case) -> Words:
 
 
 def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -> set[Case]:
-    """Return a few of `cases` that together have all properties (`words_of`) of `cases`.
+    """Return a small subset of `cases` that has each property (`words_of`) of any case.
 
-    Properties in `seen` may be missing. If several cases are equally good, one with the default tuning is taken."""
+    Properties in `seen` may be missing in the subset. If several cases are equally good, one with the default tuning is taken."""
     # With other tunings, some element types, such as i4, take up to ten times as long to compile.
     quickly = sorted(cases.items(), key=lambda item: item[1].tuning.family != "default")
     choices = {choice: words_of(choice, case) for choice, case in quickly}

@@ -18,10 +18,10 @@ def test_summary_counts_what_was_made_and_gives_each_reason_once():
     assert lines.splitlines() == [
         "note: hm",
         "failed in an earlier run: no (3 cases, such as f0)",
-        "logs and inputs of a failed case are in build/CASE/; retry=yes runs failed cases again although nothing has changed",
+        "logs and inputs of a failed case are in build/CASE/; retry=yes runs failed cases again even if nothing has changed",
         "suspect: s: above the ceiling",
         "remeasure=yes measures suspect cases and their ceilings again",
-        "noisy: n; remeasure=noisy measures it again; protocol=thorough measures all selected cases, each for a longer time",
+        "noisy (±here above 5%, or many blocks waited for a CPU): n; remeasure=noisy measures noisy cases again; protocol=thorough measures all selected cases for longer",
         "skipped: cannot (2 cases, such as x)",
         "6 cases (and 2 skipped): 2 reused, 3 failed in an earlier run; 2 compiled in ",
     ]

@@ -27,9 +27,9 @@ class QueryCommand(Command):  # type: ignore[misc]
     functions."""
 
     groups: tuple[str, ...] = ("cases", "run")
-    """The names of the variables that the command accepts.
+    """The variables that the command accepts: names of single variables, or of groups of variables.
 
-    The name of a group of variables, such as `cases`, stands for all variables of the group (`cli/variables.py`)."""
+    The file `cli/variables.py` defines the groups, such as `cases`."""
 
     page: str
     """The page of the documentation that describes the command."""
