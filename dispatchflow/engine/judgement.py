@@ -72,7 +72,7 @@ def judged(
     assert worst.worst is not None
     place = ", ".join(map(str, worst.worst.index))
     of_module = recipe.isdecimal()
-    on = "" if of_module else f' with the inputs of the recipe "{recipe}"'
+    on = "" if of_module else f' on the set of inputs "{recipe}"'
     values = f"got {worst.worst.got}, expected {worst.worst.expected}"
     if not worst.worst.index:  # a bare number or a tensor of rank 0
         return False, f"{f'result {recipe}' if of_module else 'the result'} is wrong{on}: {values}", outputs, facts

@@ -252,7 +252,7 @@ def test_a_compiler_that_demotes_operands_is_found(k: int, narrow: str, tmp_path
     )
     assert outcome.code == 1, str(outcome)
     assert "1 failed" in outcome.out
-    assert "result elements are wrong with the inputs of the recipe" in outcome.out  # on the exact or the wide inputs
+    assert "result elements are wrong on the set of inputs" in outcome.out  # on the exact or the wide inputs
 
 
 @pytest.mark.parametrize(("name", "sizes", "groups"), [

@@ -25,8 +25,8 @@ ILLEGAL = "compile failed: failed to legalize operation 'torch.operator' that wa
         ("11 elements of result 0 are wrong; worst at [1]", "1 element of result 0 is wrong; worst at [0, 0]"),
         ("1 element of result 0 is wrong", "11 elements of result 0 are wrong"),
         (
-            '1 result byte is wrong with the inputs of the recipe "exact"',
-            '2 result bytes are wrong with the inputs of the recipe "exact"',
+            '1 result byte is wrong on the set of inputs "exact"',
+            '2 result bytes are wrong on the set of inputs "exact"',
         ),
         ("a.b*c[1] (failed)? $x^ | {y} \\ +", None),
         ("compile failed: error: \nsecond line", "compile failed: error: \nother"),

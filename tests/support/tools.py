@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-QUESTIONS = "*--version*|*--help*|*target-cpu=host*"
-"""A shell pattern for arguments that only ask a tool for its version, its help or the host's CPU."""
+QUESTIONS = "*--version*|*--help*|*--compile-to=executable-targets*"
+"""A shell pattern for arguments that ask a tool for its version, its help, or the features of a CPU."""
 
 LIMIT_S = 300
 """The time limit of one command in seconds; only a command that hangs takes this long."""

@@ -49,11 +49,11 @@ MISBEHAVING_RUNS = {
     "no output": ("exit 0", "0 B were written"),
     "only zeros": (
         f"{_FINAL_OUTPUT}; /usr/bin/head -c 1024 /dev/zero > $out",
-        'elements are wrong with the inputs of the recipe "exact"',
+        'elements are wrong on the set of inputs "exact"',
     ),
     "only ones": (
         f"{_FINAL_OUTPUT}; /usr/bin/head -c 1024 /dev/zero | /usr/bin/tr '\\0' '\\377' > $out",
-        'elements are wrong with the inputs of the recipe "exact"; worst at',
+        'elements are wrong on the set of inputs "exact"; worst at',
     ),
 }
 

@@ -169,7 +169,7 @@ def test_a_wrong_result_is_reported_and_measured_only_with_verify_warn(copied: P
 
     assert counts == only(emit=1, compile=1, verify=1)
     assert "different" in outcome.out
-    assert 'elements are wrong with the inputs of the recipe "exact"; worst at [' in outcome.out
+    assert 'elements are wrong on the set of inputs "exact"; worst at [' in outcome.out
     row = copied.rows()[-1]
     assert (row["case"], row["status"], row["verification"], row["median_ns"]) == (name, "failed", "different", None)
     assert row["worst_got"] == "0" != row["worst_expected"]
