@@ -62,9 +62,9 @@ _STAND_INS = 30
 """The largest number of gaps in a template of `Form`.
 
 `Form` computes many keys that differ only in some strings. A template is the text that is hashed, with a gap for
-each string. Strings of other lengths need another template. To find the gaps, `Form` encodes the text with a different
-control character (1 to 30 of ASCII) in place of each string. For more than 30 strings, `Form` calls `key_of`, which is
-slower."""
+each string. A template is for strings of certain lengths, because this text contains the lengths. To find the gaps,
+`Form` encodes the text with a different control character (1 to 30 of ASCII) in place of each string. For more than 30
+strings, `Form` calls `key_of`, which is slower."""
 
 
 class Form:

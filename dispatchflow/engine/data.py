@@ -209,7 +209,7 @@ class DataResolver:
         return self._device_of(program.against, 1)
 
     def is_reference(self, case: Case, code: Digest | None) -> bool:
-        """Return whether the same code or library computes a case and the case's expected results.
+        """Return whether a case's expected results come from the same code or library as its results.
 
         `code` is the digest of the case's code; None if the case has no code yet."""
         program = case.operation

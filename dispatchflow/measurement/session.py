@@ -115,7 +115,7 @@ class Session:
         return found
 
     def _rounds(self) -> Iterator[None]:
-        """Run rounds of the group; yield after each block that is not of an anchor, or after a wait."""
+        """Run rounds of the group; yield after each wait, and after each block except those of anchors."""
         began = waited_s = 0.0
         while True:
             order = self._group = [trial for trial in self._group if trial.outcome is None]

@@ -115,7 +115,7 @@ def exact_range(operation: Operation) -> ExactRange:
 def _fits(operation: Operation, sum: float) -> bool:
     """Return whether the result's type represents integers up to the magnitude `sum` without rounding.
 
-    Integer types never round: larger integers wrap."""
+    This is true for integer types: a sum that is too large for them wraps, and is not rounded."""
     return not operation.types.result.is_float or sum <= 2**operation.types.result.digits
 
 
@@ -129,7 +129,9 @@ class Thinning(NamedTuple):
 
     With ((1,), ()), some elements in each row of the first operand are 0, and the second operand has no zeros."""
     share: int = 0
-    """The number of nonzero elements in each line along `axes`; for the axes (1,), a row is a line."""
+    """The number of nonzero elements in each line. The indices of a line's elements differ only in `axes`.
+
+    With the axes (1,), each row of a matrix is a line."""
     part: int = 0
     parts: int = 1
     """The number of sets of inputs that have zeros along `axes`, at different positions in each set.
@@ -205,7 +207,7 @@ def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
 
 
 def is_factor(operand: Operand) -> bool:
-    """Return whether the operand's elements are terms of sums, or factors of terms."""
+    """Return True for the operands of a sum, such as A and B in A·B, and False for others, such as a bias."""
     return bool(operand.summed or operand.crossed)
 
 

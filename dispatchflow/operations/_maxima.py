@@ -67,10 +67,10 @@ def falling(raw: Array, element: ElementType) -> Array:
 def pairs(recipe: str, element: ElementType, count: int) -> list[Array]:
     """Return `count` pairs of numbers for the recipe `random` or `exact`, as two arrays.
 
-    If the first number of a pair is larger in `random`, the second number is larger in `exact`, and vice versa. If both
-    numbers are negative in `random`, they have different signs in `exact`, and vice versa. In every eighth pair of
-    `exact`, both numbers are positive instead. A kernel that copies one of the numbers, reads it as 0, or compares
-    numbers without their signs therefore gives a wrong result."""
+    If the first number of a pair is larger in `random`, the second number is larger in `exact`, and vice versa. In one
+    of the two recipes, both numbers are negative; in the other, their signs differ. But in every eighth pair of
+    `exact`, both numbers are positive. A kernel that copies one of the numbers, reads it as 0, or compares numbers
+    without their signs therefore gives a wrong result."""
     x, y = (uniform(stream(index, 1, count), element, -4.0, 4.0).astype(np.float64) for index in (0, 1))
     turned = np.where((x > 0) & (y > 0), -1.0, 1.0)
     x, y = x * turned, y * turned

@@ -27,8 +27,8 @@ CALIBRATION = "measuring this machine's highest compute and memory rates "
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make measurements short and without pauses.
 
-    In measurements without pauses, waits for a CPU are not recorded. Otherwise, the machine's history would leave out a
-    run in which too many benchmark processes waited."""
+    In measurements without pauses, waits for a CPU are not recorded. If they were recorded, the machine's history would
+    leave out a run in which too many benchmark processes waited."""
     monkeypatch.setenv("DISPATCHFLOW_TESTS_SHORT_MEASUREMENTS", "1")
 
 
