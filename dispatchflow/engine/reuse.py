@@ -30,10 +30,13 @@ class Reuse:
     def judged(self, taken: Measurement, device: Device) -> Judgement | None:
         """Return the recorded comparison between the present runtime and the runtime that made a measurement.
 
-        Returns None if the two runtimes were not compared on this device."""
+        If the present runtime gave wrong results in any comparison, returns that comparison. Returns None if the two
+        runtimes were not compared on this device."""
         place = (str(taken.runtime), device.uri)
         if place not in self._judgements:
-            text = self._remembered(runtime_drift.name(place[0], self._runtime, device.identity))
+            # A runtime with wrong results is recorded as compared with itself: no other runtime's times count for it.
+            names = (runtime_drift.name(one, self._runtime, device.identity) for one in (self._runtime, place[0]))
+            text = next(filter(None, map(self._remembered, names)), None)
             self._judgements[place] = runtime_drift.from_json(text) if text else None
         return self._judgements[place]
 

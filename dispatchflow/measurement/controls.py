@@ -150,6 +150,11 @@ class Controls:
             name = runtime_drift.name(str(taken.runtime), resolver.toolchain.runtime_digest, device.identity)
             if (judgement := self._recorded_or_measured(name, chosen)) is not None:
                 self._say(judgement.text)
+                if judgement.unsound and judgement.run == self._run:
+                    runtime = resolver.toolchain.runtime_digest
+                    self._store.records.remember(
+                        runtime_drift.name(runtime, runtime, device.identity), judgement.json()
+                    )
                 moved += [chain.case for chain in group] if judgement.moved else []
         resolver.forget_judgements()
         return moved

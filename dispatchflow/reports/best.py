@@ -144,13 +144,14 @@ def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
 def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
     """Return at most one line, which names a case that passed only an older version of verification.
 
-    The line begins with `said`, and ends with the command that verifies such cases again."""
+    The line begins with `said`, and ends with how to verify such cases again."""
     names = list(dict.fromkeys(row["case"] for row in rows if outdated(row)))
     if not names:
         return []
     found = names[0] if len(names) == 1 else f"{units.count(len(names), 'case')}, such as {names[0]}"
-    which = names[0] if len(names) == 1 else "*"
-    return [f"{said}: {found}; doit 'profile:{which}' verifies again, and measures only code that changed"]
+    return [
+        f"{said}: {found}; repeating the run that measured them verifies them again, and measures only changed code"
+    ]
 
 
 def _prefixes(place: tuple[Any, ...]) -> list[tuple[Any, ...]]:

@@ -144,7 +144,7 @@ def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
         hint += " A run without verify=off verifies them and measures nothing again."
     if any(map(outdated, rows)):
         reason = "an older verification passed it" if outdated(rows[0]) else reason
-        hint += " doit 'profile:*' verifies again what an older verification passed."
+        hint += " Repeating the run that measured them verifies them again, and measures only changed code."
     facts |= {"for example": rows[0]["case"], "reason": " ".join((reason or "").split()) or "none"}
     return NothingMatched("no row has a correct result and a credible time", facts, hint)
 

@@ -64,14 +64,14 @@ def test_a_part_that_cannot_be_read_is_reported_with_what_to_do(number, hint, sa
 def test_rows_of_an_older_verification_are_left_out_of_best_and_marked_in_a_report(said):
     old = {"case": "old", "median_ns": 1.0, "verification_version": VERIFICATION - 1}
     unknown = {"case": "unknown", "median_ns": 1.0, "verification_version": None}
-    again = "verifies again, and measures only code that changed"
+    again = "repeating the run that measured them verifies them again, and measures only changed code"
 
     fastest = said("best", {}, old)
     assert "1.0" not in fastest.splitlines()[1]
-    assert fastest.endswith(f"left out, passed by an older verification: old; doit 'profile:old' {again}\n")
+    assert fastest.endswith(f"left out, passed by an older verification: old; {again}\n")
     shown = said("report", {}, old, unknown)
     assert [line.split()[0] for line in shown.splitlines() if "equal (outdated)" in line] == ["old", "unknown"]
-    assert f"(outdated), passed by an older verification: 2 cases, such as old; doit 'profile:*' {again}" in shown
+    assert f"(outdated), passed by an older verification: 2 cases, such as old; {again}" in shown
     assert "outdated" not in said("report format=csv", {}, old)
     assert "outdated" not in said("report", {})
     with pytest.raises(NothingMatched, match="an older verification passed it"):
