@@ -31,7 +31,7 @@ class Progress:
         self._spoke_at = time.monotonic()
         self._blocks: dict[str, int] = {}
         """The number of finished blocks of each case, by the key of its measurement."""
-        self._most_blocks = 0
+        self._done_blocks = self._most_blocks = 0
         self._live: Any = None
         self._tasks: dict[str, Any] = {}
 
@@ -104,17 +104,17 @@ class Progress:
         `undecided` is the number of measurements that need more blocks."""
         with self._lock:
             number, most = len(trial.blocks_ns), trial.protocol.blocks
-            before = sum(self._blocks.values())
+            ahead = 0
             if trial.what == "case":  # only blocks of cases are counted; a finished case counts as all its blocks
-                self._blocks[trial.key] = number if trial.outcome is None else most
-            done = sum(self._blocks.values())
+                done = number if trial.outcome is None else most
+                ahead = done - self._blocks.get(trial.key, 0)
+                self._blocks[trial.key] = done
+                self._done_blocks += ahead
             if self._live is not None:
-                self._live.update(
-                    self._tasks["profile"], advance=done - before, name=f"block {number} of {trial.label}"
-                )
+                self._live.update(self._tasks["profile"], advance=ahead, name=f"block {number} of {trial.label}")
             elif undecided and time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()
-                share = f"; {done} of {self._most_blocks} blocks done" if trial.what == "case" else ""
+                share = f"; {self._done_blocks} of {self._most_blocks} blocks done" if trial.what == "case" else ""
                 self._print(f"{units.count(undecided, trial.what)} still being measured{share}")
 
     def _advance(self, stage: str) -> None:

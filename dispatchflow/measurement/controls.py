@@ -150,11 +150,6 @@ class Controls:
             name = runtime_drift.name(str(taken.runtime), resolver.toolchain.runtime_digest, device.identity)
             if (judgement := self._recorded_or_measured(name, chosen)) is not None:
                 self._say(judgement.text)
-                if judgement.unsound and judgement.run == self._run:
-                    runtime = resolver.toolchain.runtime_digest
-                    self._store.records.remember(
-                        runtime_drift.name(runtime, runtime, device.identity), judgement.json()
-                    )
                 moved += [chain.case for chain in group] if judgement.moved else []
         resolver.forget_judgements()
         return moved
@@ -180,6 +175,10 @@ class Controls:
             judgement = self._measure(chosen)
             if judgement is not None:
                 store.records.remember(name, judgement.json())
+                if judgement.unsound:  # for all other runtimes too: see `Reuse.judged`
+                    runtime, device = self._resolver.toolchain.runtime_digest, chosen[0].device
+                    own = runtime_drift.name(runtime, runtime, device.identity)
+                    store.records.remember(own, judgement.json())
             return judgement
         finally:
             store.claims.drop(claim)

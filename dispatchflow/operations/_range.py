@@ -72,7 +72,11 @@ def spans(operation: Operation) -> list[Span]:
         found[index], low, high = span, low - span[0], high - span[1]
     if one_power:
         total = sum(found[index][1] for index in scaled)
-        found = [(span[1] if i in scaled else 0 if operands[i].lines else total,) * 2 for i, span in enumerate(found)]
+        for index, operand in enumerate(operands):
+            if index in scaled:
+                found[index] = found[index][1], found[index][1]
+            elif not operand.lines:  # the operand is added; one with lines multiplies the sums
+                found[index] = total, total
     return found
 
 

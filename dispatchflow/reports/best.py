@@ -9,7 +9,16 @@ from typing import Any
 from dispatchflow import units
 from dispatchflow.libraries.providers import IREE
 from dispatchflow.reports import providers
-from dispatchflow.reports.comparability import Row, obstacle, outdated, place, provider, right, unbeaten
+from dispatchflow.reports.comparability import (
+    VERIFIES_AGAIN,
+    Row,
+    obstacle,
+    outdated,
+    place,
+    provider,
+    right,
+    unbeaten,
+)
 
 COLUMNS = (
     "shape",
@@ -149,9 +158,7 @@ def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
     if not names:
         return []
     found = names[0] if len(names) == 1 else f"{units.count(len(names), 'case')}, such as {names[0]}"
-    return [
-        f"{said}: {found}; repeating the run that measured them verifies them again, and measures only changed code"
-    ]
+    return [f"{said}: {found}; {VERIFIES_AGAIN}"]
 
 
 def _prefixes(place: tuple[Any, ...]) -> list[tuple[Any, ...]]:

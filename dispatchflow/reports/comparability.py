@@ -26,6 +26,8 @@ _QUESTION: dict[str, Callable[[Row], Any]] = {
 Two rows differ in this way if the function returns different values for them."""
 
 OTHER_ROUNDS = "other rounds"
+VERIFIES_AGAIN = "repeating the run that measured them verifies them again, and measures only changed code"
+"""The advice for rows that are `outdated`."""
 
 
 def place(row: Row) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from dispatchflow.errors import NothingMatched, SpecError, StoreError, suggestio
 from dispatchflow.planning.patterns import any_match, matches
 from dispatchflow.reports import best as best_report
 from dispatchflow.reports import providers
-from dispatchflow.reports.comparability import OTHER_ROUNDS, believed, outdated
+from dispatchflow.reports.comparability import OTHER_ROUNDS, VERIFIES_AGAIN, believed, outdated
 from dispatchflow.reports.table import FORMATS
 from dispatchflow.results import parquet
 from dispatchflow.stages import STAGES
@@ -144,7 +144,7 @@ def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
         hint += " A run without verify=off verifies them and measures nothing again."
     if any(map(outdated, rows)):
         reason = "an older verification passed it" if outdated(rows[0]) else reason
-        hint += " Repeating the run that measured them verifies them again, and measures only changed code."
+        hint += f" {VERIFIES_AGAIN.capitalize()}."
     facts |= {"for example": rows[0]["case"], "reason": " ".join((reason or "").split()) or "none"}
     return NothingMatched("no row has a correct result and a credible time", facts, hint)
 

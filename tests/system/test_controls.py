@@ -150,6 +150,11 @@ def test_controls_are_verified_before_they_are_measured(copied: Project, tmp_pat
     assert re.search(r"runtime moved: .* verification failed: .*exit code 7", wrong.out), wrong
     assert "measuring 1 control" not in wrong.out
     assert copied.rows()[-1]["status"] == "failed"
+    # It is recorded for the pair of runtimes, and for the bad runtime by itself.
+    judgements = copied.query(
+        "select value from remembered where name glob 'runtimes:*' and value like '%exit code 7%'"
+    )
+    assert len(judgements) == 2 and judgements[0] == judgements[1]
     right = copied.doit(*words, case)  # the bad runtime's verdict is not valid for this one
     assert (right.code, copied.rows()[-1]["status"] in ("measured", "noisy")) == (0, True), right
     assert copied.counts()["profile"] == before["profile"]
